@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -17,7 +16,7 @@ import numpy as np
 from ...accountant.arrays import BoolArray, IntArray
 from .batches import Batch
 from .features import features_of, labels_of, places_of
-from .reading import TableColumns, TableReading
+from .reading import Source, TableColumns, TableReading
 from .schema import Schema
 from .user_names import normalised_ids
 
@@ -86,7 +85,7 @@ class _Heard:
 
 
 def checked_table(
-    silos: Mapping[str, Sequence[Path]], schema: Schema, columns: TableColumns
+    silos: Mapping[str, Sequence[Source]], schema: Schema, columns: TableColumns
 ) -> CheckedTable:
     """Return what is wrong with the values in the files of each silo.
 
@@ -114,7 +113,7 @@ def checked_table(
 
 
 def _check_file(
-    path: Path,
+    path: Source,
     reading: TableReading,
     heard: _Heard,
     written: dict[str, str],

@@ -41,10 +41,14 @@ def table_of(data: DataSettings) -> TableRows:
 def _handed_over(data: DataSettings) -> Table:
     if isinstance(data.handed_over, Table):
         return data.handed_over
-    raise InvalidInput(
+    raise _in_no_file()
+
+
+def _in_no_file() -> InvalidInput:
+    return InvalidInput(
         "The rows of the table are in no file, and no program hands them over.",
         'That is what rows = "program" in [data] says.',
-        "In Python: pp.run(..., data=table), or pp.resume(folder, data=table), with "
+        "In Python: pp.run(..., data=table), pp.resume(folder, data=table) or table.check(), with "
         "table = pp.Table.from_frame(frame, schema=...).",
     )
 
@@ -69,7 +73,12 @@ def read_test_table(data: DataSettings, file: Path) -> TableRows:
 
 
 def files_of(data: DataSettings) -> dict[str, list[Path]]:
-    """Return the files of each silo by its name; of one file, that file for each."""
+    """Return the files of each silo by its name; of one file, that file for each.
+
+    Raises `InvalidInput` where a program has the rows, and for files that are not there.
+    """
+    if data.rows is not None:
+        raise _in_no_file()
     silos: SiloFiles = data.silo_files or ()
     if data.path is not None:
         return {silo: [data.path] for silo, _ in silos}

@@ -18,6 +18,7 @@ from ...accountant.arrays import Float32Array, IntArray
 from ...accountant.errors import InvalidInput, kind_of
 from ..data.federation import Labels
 from .arrow_file import ArrowFrame
+from .checking import CheckedTable, checked_table
 from .frames import arrow_table
 from .reading import Source, TableColumns, TableReading
 from .rows import GatheredRows
@@ -129,6 +130,13 @@ class Table:
         Raises `InvalidInput` for files, headers and footers that do not fit.
         """
         return read_rows(self.sources, self._reading(seed))
+
+    def check(self) -> CheckedTable:
+        """Return what is wrong with the values: for whoever owns them, and for nobody else.
+
+        A run says none of it.  Raises as `rows`.
+        """
+        return checked_table(self.sources, self.schema, self.columns)
 
     def _reading(self, seed: int) -> TableReading:
         silos = tuple(self.sources)

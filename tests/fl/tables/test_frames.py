@@ -302,6 +302,18 @@ def test_columns_that_are_not_needed_may_be_anything() -> None:
         pp.Table.from_frame(frame, schema={"columns": wrong})
 
 
+def test_whoever_owns_a_frame_may_ask_what_is_wrong_in_it() -> None:
+    ages = {"north": [50.0, -3.0, None], "south": [1.0, 2.0, 900.0]}
+    frames = {silo: pa.table({"age": column}) for silo, column in ages.items()}
+    schema = {"columns": {"age": {"kind": "number", "range": [0, 110]}}}
+    checked = pp.Table.from_frame(frames, schema=schema).check()
+    assert [(found.file, found.column, found.lines) for found in checked.findings] == [
+        ("The frame of silo 'north'", "age", (2,)),
+        ("The frame of silo 'south'", "age", (3,)),
+    ]
+    assert checked.rows == {"north": 3, "south": 3}
+
+
 def test_a_schema_may_be_a_file_or_an_object(tmp_path: Path) -> None:
     lines = ['[columns.age]\nkind = "number"\nrange = [0, 100]\n']
     lines += [f'[columns.{name}]\nkind = "ignored"\n' for name in HEADER.split(",")[2:]]
