@@ -23,6 +23,7 @@ from privplan.fl.tables.table import read_table
 
 from ...cases import for_each
 from .hospitals import HEADER, SCHEMA, SILOS, configuration, rows, write
+from .test_table_runs import facts
 
 MARKER = "Zyx-4711-Marker"
 
@@ -132,6 +133,41 @@ def test_the_same_rows_are_one_federation_as_files_and_as_frames(
     for name in ("features", "labels", "user", "silo", "names"):
         assert np.array_equal(getattr(ours, name), getattr(theirs, name)), name
     assert digest_of(ours) == digest_of(theirs)
+
+
+NASTY = {
+    "patient": [MARKER, MARKER, None, MARKER],
+    "age": ["1e400", MARKER, "-7", "\x00"],
+    "sex": [MARKER, None, "f", "m"],
+    "stage": ["I", "II", MARKER, ""],
+    "smoker": [None, "y", "n", MARKER],
+    "note": [MARKER] * 4,
+    "outcome": ["yes", MARKER, "no", "yes"],
+}
+"""Rows of one patient, whatever they hold."""
+
+
+def test_a_log_says_the_same_of_neighbouring_frames(tmp_path: Path) -> None:
+    """Neighbours are made of the frames: one patient's rows come, or one's go."""
+
+    def beside(columns: dict[str, list[str]]) -> pa.Table:
+        return pa.concat_tables([pa.table(columns), pa.table(NASTY)])
+
+    def without(columns: dict[str, list[str]]) -> DataFrame:
+        kept = [row for row, user in enumerate(columns["patient"]) if user != "p7"]
+        return DataFrame({name: np.array(cells, object)[kept] for name, cells in columns.items()})
+
+    def nobody(columns: dict[str, list[str]]) -> pa.Table:
+        return pa.table(columns).slice(0, 0)
+
+    logs = []
+    for number, kind in enumerate((pa.table, beside, without, nobody)):
+        folder = tmp_path / str(number)
+        pp.run(handed_over(), folder, data=table(kind))
+        logs.append(facts((folder / "log.jsonl").read_text()))
+        for path in folder.iterdir():
+            assert MARKER.encode() not in path.read_bytes()
+    assert logs[1:] == logs[:1] * 3
 
 
 def test_a_column_may_say_the_silo(tmp_path: Path) -> None:
