@@ -113,7 +113,7 @@ class Table:
         ):
             raise InvalidInput(
                 "`silo` and `silos` go together, for one frame that holds the rows of all silos.",
-                "The list of silos is public, and may hold one that has no row.",
+                "Which silos there are is public, and is never looked up in the rows.",
                 'Give silo="hospital", silos=["north", "south"], or a mapping of frames by silo.',
             )
         if silo is not None:
