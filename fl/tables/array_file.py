@@ -24,7 +24,7 @@ import numpy as np
 from ...accountant.errors import InvalidInput
 from ...accountant.regular_file import open_regular
 from .arrow_file import readable_texts
-from .batches import ArrayShapes, Batch, BatchReport, arrow, unheard
+from .batches import BATCH_NUMBERS, ArrayShapes, Batch, BatchReport, arrow, unheard
 
 if TYPE_CHECKING:
     import pyarrow
@@ -37,9 +37,6 @@ MOST_UNPACKED: Final = 2**35
 
 MOST_CELL_BYTES: Final = 2**16
 """Most bytes of a text."""
-
-_BATCH_NUMBERS: Final = 2**21
-"""About how many numbers are unpacked at a time."""
 
 _SPARSE: Final = ("data", "indices", "indptr", "shape", "format")
 _SPARSE_FORMAT: Final = "csr"
@@ -140,7 +137,7 @@ class ArrayFile:
                 for row in range(rows, longest):
                     report(row + 1, None, "some arrays have no such row, and it is left out")
             widest = sum(math.prod(self.shape_of(name) or ()) for name in named)
-            step = max(1, _BATCH_NUMBERS // max(1, widest))
+            step = max(1, BATCH_NUMBERS // max(1, widest))
             for first in range(0, rows, step):
                 count = min(step, rows - first)
                 cells = {name: reader.cells(count) for name, reader in readers.items()}

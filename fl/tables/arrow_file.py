@@ -12,7 +12,7 @@ import numpy as np
 
 from ...accountant.errors import InvalidInput
 from ...accountant.regular_file import open_regular
-from .batches import ArrayShapes, Batch, BatchReport, arrow, unheard
+from .batches import BATCH_NUMBERS, ArrayShapes, Batch, BatchReport, arrow, unheard
 
 if TYPE_CHECKING:
     import pyarrow
@@ -115,7 +115,7 @@ class ArrowColumns:
     ) -> Iterator[Batch]:
         """Yield the rows, of these columns alone."""
         first = 1
-        for batch in self._batches(list(columns)):
+        for batch in self._parts(columns):
             held = {}
             for name in columns:
                 held[name], unreadable = _plain(batch.column(name))
@@ -123,6 +123,15 @@ class ArrowColumns:
                     report(first + row, name, "the cell is no UTF-8 text, and counts as missing")
             yield Batch(held, np.arange(first, first + batch.num_rows))
             first += batch.num_rows
+
+    def _parts(self, columns: tuple[str, ...]) -> Iterator[pyarrow.RecordBatch]:
+        """Yield the rows, so many at a time as `BATCH_NUMBERS` has room for."""
+        kinds = [self.schema.field(name).type for name in columns]
+        widest = sum(getattr(kind, "list_size", 1) for kind in kinds)
+        step = max(1, min(ARROW_BATCH_ROWS, BATCH_NUMBERS // max(1, widest)))
+        for batch in self._batches(list(columns)):
+            for row in range(0, batch.num_rows, step):
+                yield batch.slice(row, step)
 
     def _batches(self, columns: list[str]) -> Iterator[pyarrow.RecordBatch]:
         raise NotImplementedError
@@ -175,7 +184,7 @@ class ArrowFrame(ArrowColumns):
         return self.table.schema
 
     def _batches(self, columns: list[str]) -> Iterator[pyarrow.RecordBatch]:
-        yield from self.table.select(columns).to_batches(max_chunksize=ARROW_BATCH_ROWS)
+        yield from self.table.select(columns).to_batches()
 
 
 def _texts() -> tuple[Callable[[Any], bool], ...]:

@@ -20,6 +20,9 @@ BatchReport = Callable[[int, str | None, str], None]
 """Takes what is wrong with a row: its line (from 1), the column (None: all of it), and why."""
 
 
+BATCH_NUMBERS: Final = 2**21
+"""About how many numbers of a file of columns are unpacked at a time."""
+
 ArrayShapes = Mapping[str, tuple[int, ...]]
 """The shape of a cell of each column that holds arrays of numbers, as the schema says."""
 

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import scipy.sparse
 
 import privplan as pp
 from privplan.accountant.errors import InvalidInput
-from privplan.fl.tables.array_file import _BATCH_NUMBERS
+from privplan.fl.tables.batches import BATCH_NUMBERS
 from privplan.fl.tables.checking import checked_table
 from privplan.fl.tables.reading import TableColumns
 from privplan.fl.tables.schema_file import schema_of
@@ -146,12 +147,17 @@ def test_entries_of_no_column_and_of_one_place_do_what_scipy_does(tmp_path: Path
 
 
 def test_rows_are_read_in_blocks_of_every_array(tmp_path: Path) -> None:
-    width, rows = 1024, 3 * _BATCH_NUMBERS // 1024 + 5
+    width, rows = 1024, 3 * BATCH_NUMBERS // 1024 + 5
     values = np.arange(rows * width, dtype=np.float32).reshape(rows, width) % 251
     np.savez(tmp_path / "a.npz", pixels=values, user=np.arange(rows))
     column = {"kind": "array", "shape": [width], "range": [0, 250], "scaling": "none"}
     table = read(tmp_path / "a.npz", column)
     assert np.array_equal(in_order(table.features[:, :2]), in_order(values[:, :2]))
+    cells = pa.FixedSizeListArray.from_arrays(pa.array(values.reshape(-1)), width)
+    frame = pa.table({"pixels": cells, "user": np.arange(rows)})
+    schema = {"columns": {"pixels": column}}
+    framed = pp.Table.from_frame(frame, schema=schema, user="user").rows()
+    assert np.array_equal(framed.features, table.features)
 
 
 def test_texts_that_hold_no_characters_are_no_ids(tmp_path: Path) -> None:
@@ -265,8 +271,6 @@ def test_features_of_arrays_are_named_by_their_places(tmp_path: Path) -> None:
 
 
 def test_arrays_may_stand_in_columns_of_lists_of_one_size(tmp_path: Path) -> None:
-    import pyarrow as pa
-
     np.savez(tmp_path / "a.npz", pixels=images(), user=users())
     cells = pa.FixedSizeListArray.from_arrays(pa.array(images().reshape(-1)), 6)
     frame = pa.table({"pixels": cells, "user": users()})
