@@ -250,6 +250,30 @@ def _stored_types(file: BinaryIO) -> Any:
     return parquet.read_metadata(arrow().BufferReader(whole))
 
 
+def _named(schema: pyarrow.Schema) -> pyarrow.Schema:
+    """Return a schema whose names are texts; raises `UnicodeDecodeError` for another."""
+    schema.names  # noqa: B018  # they are made texts when they are asked for
+    return schema
+
+
+def _require_whole(column: pyarrow.Array) -> None:
+    """Raise `ArrowInvalid` for a column that points out of its own memory, as damage can do.
+
+    Whether bytes are text is another question, which the cells are asked one by one.
+    """
+    pa = arrow()
+    if pa.types.is_dictionary(column.type):
+        column.indices.validate(full=True)
+        _require_whole(column.dictionary)
+        return
+    bytes_of = {
+        pa.string(): pa.binary(),
+        pa.large_string(): pa.large_binary(),
+        pa.string_view(): pa.binary_view(),
+    }
+    column.view(bytes_of.get(column.type, column.type)).validate(full=True)
+
+
 def _read(
     path: Path, columns: list[str] | None
 ) -> Iterator[tuple[pyarrow.RecordBatch | None, pyarrow.Schema]]:
@@ -262,18 +286,21 @@ def _read(
 
                 held = parquet.ParquetFile(file, metadata=_stored_types(file))
                 if columns is None:
-                    yield None, held.schema_arrow
+                    yield None, _named(held.schema_arrow)
                     return
                 for batch in held.iter_batches(ARROW_BATCH_ROWS, columns=columns):
                     yield batch, held.schema_arrow
                 return
             reader = pa.ipc.open_file(file)
             if columns is None:
-                yield None, reader.schema
+                yield None, _named(reader.schema)
                 return
             for index in range(reader.num_record_batches):
-                yield reader.get_batch(index).select(columns), reader.schema
-    except (pa.ArrowException, OSError) as error:
+                batch = reader.get_batch(index).select(columns)
+                for column in batch.columns:
+                    _require_whole(column)
+                yield batch, reader.schema
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise InvalidInput(
             f"{path.name} cannot be read: {getattr(error, 'strerror', None) or 'it is damaged'}.",
             "It must be a whole Parquet or Arrow file.",

@@ -101,6 +101,14 @@ def test_a_file_that_is_no_parquet_is_refused(tmp_path: Path) -> None:
             read(path)
 
 
+def test_a_name_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    parquet.write_table(pa.table({"patient": ["p1"], "age": [1.0]}), path)
+    path.write_bytes(path.read_bytes().replace(b"patient", b"pa\xfftent"))
+    with pytest.raises(InvalidInput, match=r"a\.parquet cannot be read"):
+        read(path)
+
+
 def test_one_id_is_one_user_in_every_format(tmp_path: Path) -> None:
     parquet.write_table(pa.table({"patient": [123456789012], "age": [1.0]}), tmp_path / "a.parquet")
     (tmp_path / "b.csv").write_text("patient,age\n123456789012,2\n")
