@@ -21,6 +21,7 @@ from privplan.fl.tables.schema_file import schema_of
 from privplan.fl.tables.table import read_table
 
 from ...cases import for_each
+from .test_table_runs import facts
 
 PIXELS = {"kind": "array", "shape": [2, 3], "range": [0, 255]}
 LABEL = {"kind": "binary", "values": ["0", "1"]}
@@ -311,15 +312,13 @@ def test_a_draft_of_a_schema_has_the_shapes_that_headers_declare(tmp_path: Path)
     assert known["age"] == {"kind": "number", "range": [0.0, 6.0], "source": "UCI"}
 
 
-def test_a_run_on_images_is_audited(tmp_path: Path) -> None:
-    from privplan.audit.budget import audit_budget
-
-    np.savez(tmp_path / "a.npz", pixels=images(40), user=users(40), y=np.arange(40) % 2)
-    said = {
-        "run": {"system": "uldp-avg", "rounds": 1},
+def on_images(path: Path, **run: Any) -> dict[str, dict[str, Any]]:
+    """Return the configuration of a run on a file of images."""
+    return {
+        "run": {"system": "uldp-avg", "rounds": 1, **run},
         "data": {
             "name": "table",
-            "silos": {"north": str(tmp_path / "a.npz")},
+            "silos": {"north": str(path)},
             "user": "user",
             "label": {"column": "y", **LABEL},
             "columns": {"pixels": PIXELS},
@@ -327,5 +326,33 @@ def test_a_run_on_images_is_audited(tmp_path: Path) -> None:
         },
         "privacy": {"noise_multiplier": 2.0},
     }
-    pp.run(said, tmp_path / "out")
+
+
+def test_a_run_on_images_is_audited(tmp_path: Path) -> None:
+    from privplan.audit.budget import audit_budget
+
+    np.savez(tmp_path / "a.npz", pixels=images(40), user=users(40), y=np.arange(40) % 2)
+    pp.run(on_images(tmp_path / "a.npz"), tmp_path / "out")
     assert audit_budget(tmp_path / "out").supported
+
+
+def test_a_log_says_the_same_of_neighbouring_files_of_arrays(tmp_path: Path) -> None:
+    """Neighbours are made of the arrays: one patient's rows come, whatever they hold, or go."""
+    pixels, ids, labels = images(40).astype(np.float32), users(40), np.arange(40) % 2
+    odd = np.array([[np.nan, np.inf, -np.inf, 1e38, -1e38, 7.0]] * 2, np.float32)
+    files = (
+        (pixels, ids, labels),
+        (
+            np.concatenate([pixels, odd.reshape(2, 2, 3)]),
+            np.concatenate([ids, ["a user of a long name", ""]]),
+            np.concatenate([labels, [1, 7]]),
+        ),
+        tuple(column[ids != "p2"] for column in (pixels, ids, labels)),
+        tuple(column[:0] for column in (pixels, ids, labels)),
+    )
+    logs = []
+    for number, (cells, user, y) in enumerate(files):
+        np.savez(tmp_path / "a.npz", pixels=cells, user=user, y=y)
+        pp.run(on_images(tmp_path / "a.npz", seed=5), tmp_path / str(number))
+        logs.append(facts((tmp_path / str(number) / "log.jsonl").read_text()))
+    assert logs[1:] == logs[:1] * 3
