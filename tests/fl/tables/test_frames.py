@@ -14,6 +14,7 @@ import pytest
 import privplan as pp
 from privplan.accountant.errors import InvalidInput
 from privplan.audit.budget import audit_budget
+from privplan.fl.running import RunInterrupted
 from privplan.fl.running.configuration import Configuration
 from privplan.fl.running.run_data import federation_of
 from privplan.fl.tables.federated_table import digest_of, federation_of_table
@@ -229,8 +230,9 @@ def test_a_resumed_run_needs_the_same_rows_of_the_program(tmp_path: Path) -> Non
     test = tmp_path / "test.csv"
     test.write_text("age,sex,stage,smoker,outcome\n40,f,I,n,no\n90,m,III,y,yes\n")
     said = handed_over(evaluation={"test": str(test), "source": "a registry"})
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(RunInterrupted) as stopped:
         pp.run(said, tmp_path / "out", data=table(), report=stop)
+    assert stopped.value.next_step == f"pp.resume({str(tmp_path / 'out')!r}, data=table)"
     with pytest.raises(InvalidInput, match="data="):
         pp.resume(tmp_path / "out")
     fewer = typed(cells(0)).slice(1)
