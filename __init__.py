@@ -6,8 +6,9 @@
 
 `check` says whether an epsilon that is said of a run holds, and why not, if it does not.
 `plan_run`, `run` and `resume` plan a run, carry it out under its plan, and go on with one that was
-cut off.  They need the extra `fl`.  `PrivateStatistics` releases X^T X and X^T Y once, and
-`PrivatePCA`, `PrivateRidge` and `PrivateLogistic` are fitted from them at no further cost.
+cut off; a `Table` hands them rows of a frame.  They need the extra `fl`.  `PrivateStatistics`
+releases X^T X and X^T Y once, and `PrivatePCA`, `PrivateRidge` and `PrivateLogistic` are fitted
+from them at no further cost.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from .fl.running import plan_run, resume, run
     from .fl.statistics.estimators import PrivateLogistic, PrivatePCA, PrivateRidge
     from .fl.statistics.private_statistics import PrivateStatistics
+    from .fl.tables.table import Table
 
 __version__ = "0.1.0"
 
@@ -64,6 +66,7 @@ __all__ = [
     "Risk",
     "RocCurve",
     "Step",
+    "Table",
     "ZcdpGuarantee",
     "account",
     "account_release",
@@ -105,6 +108,7 @@ _HOME = {
     "Risk": "accountant.risk",
     "RocCurve": "accountant.risk",
     "Step": "accountant.guarantee",
+    "Table": "fl.tables.table",
     "ZcdpGuarantee": "accountant.curves",
     "account": "accountant.account",
     "account_release": "accountant.account_release",

@@ -54,6 +54,7 @@ def main() -> None:
     import startup
     import statistics_accuracy
     import statistics_ridge
+    import tables
     import training
     import weighting
     from rich.console import Console
@@ -100,6 +101,7 @@ def main() -> None:
         *flame_timing.show(console),
         *check.show(console, person, quick),
         *bombs.show(console, person),
+        *tables.show(console, person),
         *startup.show(console, person, quick),
     ]
     durations.show(console)

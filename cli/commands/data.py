@@ -132,8 +132,8 @@ def check(_: typer.Context, asked: DataCheckRequest) -> Report:
     with naming_install_command("fl"):
         from ...fl.tables.checking import checked_table
         from ...fl.tables.federated_table import files_of
+        from ...fl.tables.reading import TableColumns
         from ...fl.tables.schema_text import schema_in
-        from ...fl.tables.table import TableColumns
         from ...fl.tables.user_list import public_users
 
         columns = TableColumns(user=data.user, label=data.label, silo=data.silo)

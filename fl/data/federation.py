@@ -233,8 +233,11 @@ class Federation:
 def _grouped(keys: IntArray) -> tuple[IntArray, IntArray, IntArray]:
     """Return the records sorted by key, the keys that occur, and where each begins and ends."""
     order = np.argsort(keys, kind="stable")
-    present, sizes = np.unique(keys, return_counts=True)
-    return order.astype(np.int64), present.astype(np.int64), _offsets(sizes)
+    ordered = keys[order]
+    # A group begins where the key is another one than before it; no key is -1.
+    starts = np.flatnonzero(np.diff(ordered, prepend=-1))
+    offsets = np.append(starts, len(keys)).astype(np.int64)
+    return order.astype(np.int64, copy=False), ordered[starts].astype(np.int64), offsets
 
 
 def _by(index: IntArray, groups: int) -> Groups:
@@ -286,9 +289,9 @@ def checked_features(field: str, features: ArrayLike) -> Float32Array:
             f"`{field}` must be an array of numbers of shape (records, ...).",
             next_step="Give one row per record, with at least one feature.",
         )
-    finite = np.isfinite(table)
-    if not finite.all():
-        row, *column = np.argwhere(~finite)[0].tolist()
+    # The least and the largest say it of all, without a mask as long as the table.
+    if table.size and not np.isfinite([table.min(), table.max()]).all():
+        row, *column = np.argwhere(~np.isfinite(table))[0].tolist()
         where = column[0] if len(column) == 1 else tuple(column)
         raise InvalidInput(
             f"`{field}` has a value that is NaN or infinite, first in row {row}, column {where}.",

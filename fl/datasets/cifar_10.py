@@ -21,6 +21,7 @@ from ...accountant.errors import InvalidInput
 from ..data.normalise import Scaling
 from . import files
 from .dataset import Dataset
+from .published import TEST, TRAIN, require_published_counts
 
 TRAINING_FILES: Final = tuple(f"data_batch_{number}.bin" for number in range(1, 6))
 TEST_FILE: Final = "test_batch.bin"
@@ -44,12 +45,15 @@ def read(path: str | Path | None, rng: Generator) -> Dataset:  # noqa: ARG001
     folder = files.folder("cifar-10", path, [*TRAINING_FILES, TEST_FILE])
     parts = [_part(folder, name) for name in TRAINING_FILES]
     test_features, test_labels = _part(folder, TEST_FILE)
+    labels = np.concatenate([labels for _, labels in parts])
+    require_published_counts("cifar-10", "data_batch_1 to 5", TRAIN, labels)
+    require_published_counts("cifar-10", TEST_FILE, TEST, test_labels)
     return Dataset(
         name="cifar-10",
         task="multiclass",
         classes=_CLASSES,
         features=np.concatenate([features for features, _ in parts]),
-        labels=np.concatenate([labels for _, labels in parts]),
+        labels=labels,
         test_features=test_features,
         test_labels=test_labels,
         scaling=SCALING,

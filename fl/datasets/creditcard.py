@@ -23,6 +23,7 @@ from ..data.normalise import Scaling
 from . import files
 from .bundled import stratified
 from .dataset import Dataset
+from .published import ALL, require_published_counts
 
 FEATURES: Final = ("Time", *(f"V{number}" for number in range(1, 29)), "Amount")
 LABEL: Final = "Class"
@@ -48,7 +49,7 @@ def read(path: str | Path | None, rng: Generator) -> Dataset:
 
     `rng` chooses test records and the honest payments that are kept.  Only rows that are used are
     parsed.  Raises `InvalidInput` for a missing file or column, a class other than 0 and 1, a value
-    that is no number, and a file with too few payments of a class.
+    that is no number, and other numbers of payments of each class than are published.
     """
     source = _file(path)
     lines = files.text(source, files.content(source)).splitlines()
@@ -59,11 +60,7 @@ def read(path: str | Path | None, rng: Generator) -> Dataset:
     places = files.column_places(source, header, (*FEATURES, LABEL))
     rows = [line for line in lines[1:] if line]
     labels = _classes(source, rows, places[-1], len(header))
-    if min(np.bincount(labels, minlength=2)) < 10:
-        raise InvalidInput(
-            f"{source.name} has fewer than ten payments of one class.",
-            next_step="Give the whole file.",
-        )
+    require_published_counts("creditcard", source.name, ALL, labels)
     test = stratified(labels, CREDITCARD_TEST_SHARE, rng)
     honest = np.flatnonzero(~test & (labels == 0))
     dropped = rng.permutation(honest)[max(int(len(honest) * NEGATIVES_KEPT), 1) :]

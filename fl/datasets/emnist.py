@@ -20,9 +20,10 @@ from ..data.normalise import Scaling
 from . import files
 from .dataset import Dataset
 from .idx import images_and_labels
+from .published import TEST, TRAIN
 
 EMNIST_CLASSES: Final = 47
-_STEMS: Final = {"train": "emnist-balanced-train", "test": "emnist-balanced-test"}
+_STEMS: Final = {TRAIN: "emnist-balanced-train", TEST: "emnist-balanced-test"}
 
 SCALING: Final = Scaling(
     lower=0.0, upper=1.0, mean=0.0, scale=1.0, source="pixels from 0 to 255, to [0, 1]"
@@ -36,8 +37,8 @@ def read(path: str | Path | None, rng: Generator) -> Dataset:  # noqa: ARG001
     """
     listed = [f"{stem}-{kind}[.gz]" for stem in _STEMS.values() for kind in ("images", "labels")]
     folder = files.folder("emnist", path, listed)
-    features, labels = _part(folder, _STEMS["train"])
-    test_features, test_labels = _part(folder, _STEMS["test"])
+    features, labels = _part(folder, TRAIN)
+    test_features, test_labels = _part(folder, TEST)
     return Dataset(
         name="emnist",
         task="multiclass",
@@ -56,6 +57,6 @@ def read(path: str | Path | None, rng: Generator) -> Dataset:  # noqa: ARG001
     )
 
 
-def _part(folder: Path, stem: str) -> tuple[Float32Array, IntArray]:
-    images, labels = images_and_labels(folder, stem, EMNIST_CLASSES - 1, "EMNIST")
+def _part(folder: Path, of: str) -> tuple[Float32Array, IntArray]:
+    images, labels = images_and_labels(folder, _STEMS[of], EMNIST_CLASSES - 1, "EMNIST", of)
     return np.ascontiguousarray(images.transpose(0, 1, 3, 2)), labels

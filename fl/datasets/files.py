@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import io
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -75,21 +74,6 @@ def content(path: Path, field: str = "path") -> bytes:
         raise InvalidInput(
             f"{path} cannot be read: {error.strerror}.", next_step=f"Check `{field}`."
         ) from None
-
-
-def require_md5(path: Path, raw: bytes, expected: str) -> None:
-    """Refuse a file whose MD5 is not the one published; it guards against mix-ups, not attacks.
-
-    The message keeps to the published one: a file that is another may be somebody's own, and a
-    digest tells whether records that one can guess are in it.
-    """
-    digest = hashlib.md5(raw, usedforsecurity=False).hexdigest()
-    if digest != expected:
-        raise InvalidInput(
-            f"{path.name} is not the published file, whose MD5 is {expected}.",
-            f"It was read from {path.parent}.",
-            "Fetch the file again from its publisher, unchanged.",
-        )
 
 
 def text(path: Path, raw: bytes) -> str:

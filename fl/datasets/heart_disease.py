@@ -26,6 +26,7 @@ from ...accountant.errors import InvalidInput
 from ..data.normalise import Scaling
 from . import files
 from .dataset import Dataset
+from .published import require_published_file
 
 CENTRES: Final = ("cleveland", "hungarian", "switzerland", "va")
 
@@ -44,13 +45,6 @@ FEATURES: Final = (
     "restecg=1",
     "restecg=2",
 )
-
-_MD5: Final = {
-    "cleveland": "2d91a8ff69cfd9616aa47b59d6f843db",
-    "hungarian": "22e96bee155b5973568101c93b3705f6",
-    "switzerland": "9a87f7577310b3917730d06ba9349e20",
-    "va": "4249d03ca7711e84f4444768c9426170",
-}
 
 # Bit i, from the left: complete row i of the hospital is a test record.
 _TEST_ROWS: Final = {
@@ -92,7 +86,7 @@ def read(path: str | Path | None, rng: Generator) -> Dataset:  # noqa: ARG001
     features, labels, silo, test = [], [], [], []
     for number, (centre, name) in enumerate(zip(CENTRES, names, strict=True)):
         raw = files.content(folder / name)
-        files.require_md5(folder / name, raw, _MD5[centre])
+        require_published_file("heart-disease", folder / name, raw)
         rows = complete_rows(name, files.text(folder / name, raw))
         features.append(coded(rows))
         labels.append((rows[:, -1] > 0).astype(np.int64))

@@ -19,18 +19,20 @@ from numpy.typing import NDArray
 from ...accountant.arrays import Float32Array, IntArray
 from ...accountant.errors import InvalidInput
 from . import files
+from .published import require_published_counts, require_published_file
 
 _UNSIGNED_BYTE: Final = 0x08
 _SIDE: Final = 28
 
 
 def images_and_labels(
-    folder: Path, stem: str, highest: int, publisher: str
+    folder: Path, stem: str, highest: int, publisher: str, of: str
 ) -> tuple[Float32Array, IntArray]:
     """Return images (records, 1, 28, 28) in [0, 1] and labels (records,) from 0 to `highest`.
 
-    The files are `{stem}-images` and `{stem}-labels`; `publisher` names the data, for messages.
-    Raises `InvalidInput` for a missing, truncated or wrong file.
+    The files are `{stem}-images` and `{stem}-labels`; `publisher` names the data, for messages, and
+    `of` says which of its records they are (`.published`).  Raises `InvalidInput` for a missing,
+    truncated or wrong file, and for another than is published.
     """
     image_file, images = _idx(folder, f"{stem}-images", 3, publisher)
     label_file, labels = _idx(folder, f"{stem}-labels", 1, publisher)
@@ -44,6 +46,7 @@ def images_and_labels(
         raise InvalidInput(
             f"{label_file} has a label above {highest}.", next_step="Fetch the file again."
         )
+    require_published_counts(publisher.lower(), label_file, of, labels.astype(np.int64))
     pixels = images[:, None].astype(np.float32)
     pixels /= 255.0
     return pixels, labels.astype(np.int64)
@@ -51,7 +54,7 @@ def images_and_labels(
 
 def _idx(folder: Path, stem: str, dimensions: int, publisher: str) -> tuple[str, NDArray[np.uint8]]:
     """Return the name and the array of an IDX file: 0, 0, type, dimensions, sizes, then bytes."""
-    name, opened = _opened(folder, stem, dimensions)
+    name, opened = _opened(folder, stem, dimensions, publisher)
     head = 4 + 4 * dimensions
     raw = _piece(name, opened, head)
     if len(raw) < head or raw[:4] != bytes((0, 0, _UNSIGNED_BYTE, dimensions)):
@@ -72,13 +75,15 @@ def _idx(folder: Path, stem: str, dimensions: int, publisher: str) -> tuple[str,
     return name, np.frombuffer(values, np.uint8).reshape(shape)
 
 
-def _opened(folder: Path, stem: str, dimensions: int) -> tuple[str, BinaryIO]:
+def _opened(folder: Path, stem: str, dimensions: int, publisher: str) -> tuple[str, BinaryIO]:
     """Return the name of an IDX file, and its bytes to be read, unpacked as they are."""
     plain = f"{stem}-idx{dimensions}-ubyte"
     for name in (plain, f"{stem}.idx{dimensions}-ubyte", f"{plain}.gz"):
         if (folder / name).is_file():
             break
-    raw = io.BytesIO(files.content(folder / name))
+    content = files.content(folder / name)
+    require_published_file(publisher.lower(), folder / name, content)
+    raw = io.BytesIO(content)
     return name, cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if name.endswith(".gz") else raw
 
 

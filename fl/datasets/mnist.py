@@ -17,8 +17,9 @@ from ..data.normalise import Scaling
 from . import files
 from .dataset import Dataset
 from .idx import images_and_labels
+from .published import TEST, TRAIN
 
-_STEMS: Final = {"train": "train", "test": "t10k"}
+_STEMS: Final = {TRAIN: "train", TEST: "t10k"}
 _HIGHEST_LABEL: Final = 9
 
 SCALING: Final = Scaling(
@@ -37,8 +38,9 @@ def read(path: str | Path | None, rng: Generator) -> Dataset:  # noqa: ARG001
     """
     listed = [f"{stem}-{kind}[.gz]" for stem in _STEMS.values() for kind in ("images", "labels")]
     folder = files.folder("mnist", path, listed)
-    features, labels = images_and_labels(folder, _STEMS["train"], _HIGHEST_LABEL, "MNIST")
-    test_features, test_labels = images_and_labels(folder, _STEMS["test"], _HIGHEST_LABEL, "MNIST")
+    (features, labels), (test_features, test_labels) = (
+        images_and_labels(folder, stem, _HIGHEST_LABEL, "MNIST", of) for of, stem in _STEMS.items()
+    )
     return Dataset(
         name="mnist",
         task="multiclass",

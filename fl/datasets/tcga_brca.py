@@ -21,6 +21,7 @@ from ...accountant.errors import InvalidInput
 from ..data.normalise import Scaling
 from . import files
 from .dataset import Dataset
+from .published import TEST, TRAIN, require_published_counts
 
 REGIONS: Final = ("Northeast", "South", "West", "Midwest", "Europe", "Canada")
 
@@ -87,8 +88,8 @@ def read(path: str | Path | None, rng: Generator) -> Dataset:  # noqa: ARG001
     """Return the data set from a folder with `brca.csv` and `train_test_split.csv`; no `rng`.
 
     Silos 0 to 5 are `REGIONS`.  Raises `InvalidInput` for a missing file or column, a value that
-    is no number, a patient who stands twice in a file, and a split that names no region or a
-    patient who is not in the table.
+    is no number, a patient who stands twice in a file, a split that names no region or a patient
+    who is not in the table, and other numbers of patients of each region than are published.
     """
     folder = files.folder("tcga-brca", path, _FILES)
     source, split_file = (folder / name for name in _FILES)
@@ -102,6 +103,8 @@ def read(path: str | Path | None, rng: Generator) -> Dataset:  # noqa: ARG001
         labels = np.column_stack([columns["T"], columns["E"]])[chosen].astype(np.float32)
     test = np.array([fold_of[row][0] for row in chosen], np.bool_)
     silo = np.array([fold_of[row][1] for row in chosen], np.int64)
+    for of, part in ((TRAIN, silo[~test]), (TEST, silo[test])):
+        require_published_counts("tcga-brca", split_file.name, of, part)
     return Dataset(
         name="tcga-brca",
         task="survival",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
@@ -77,7 +77,8 @@ class DataSettings:
     Of a table of one's own nothing is dealt: `silo_files` are the files of each silo, or one file,
     `path`, has a column `silo`.  `schema` is what is public of its columns, as a JSON text; `users`
     are `users_at_most`.  Or `users_public` tells who says that the list of users is public, whose
-    file is `users_list`; then `users` are on it.
+    file is `users_list`; then `users` are on it.  `handed_over` is a table that a program has, for
+    `rows = "program"`.
 
     For studies, a share `bad_labels` of the training records of a share `bad_silos` of the silos
     have labels at random; None for none.
@@ -226,6 +227,12 @@ class DataSettings:
         default=None,
         shown="required with `users_public`",
     )
+    rows: Literal["program"] | None = key(
+        'table: "program" where no file has the rows, and a program hands them over: '
+        "pp.run(..., data=table)",
+        default=None,
+        shown="files",
+    )
     largest_rating: float | None = key(
         "ratings: the public range is above 0 and at most this",
         validate.positive,
@@ -234,3 +241,4 @@ class DataSettings:
         why="What is larger would count for more than it may.",
     )
     silo_files: SiloFiles | None = None
+    handed_over: object | None = field(default=None, compare=False, repr=False)

@@ -41,7 +41,7 @@ RATING_KEYS: Final = (
 """Keys of [data] that say what is read of ratings."""
 
 TABLE_KEYS: Final = (
-    *("user", "label", "silo", "schema"),
+    *("user", "label", "silo", "schema", "rows"),
     *("users_at_most", "users_public", "users_list"),
 )
 """Keys of [data] that say what is read of a table of one's own."""
@@ -85,7 +85,7 @@ STUDY_KEYS: Final = ("bad_silos", "bad_labels")
 """Keys of [data] by which a study gives some silos bad labels."""
 
 UNLOGGED_KEYS: Final = (
-    *("path", "columns", "silo_files", "users_list", "test_file"),
+    *("path", "columns", "silo_files", "users_list", "handed_over", "test_file"),
     *("fsync", "sign_key", "save_models", "keep_transcripts", "processes"),
 )
 """Keys that never reach the log: a path may name a person, the others change nothing in a run."""

@@ -14,8 +14,16 @@ from ...accountant.errors import InvalidInput, kind_of
 from ..declarations.given_settings import GivenSettings
 from ..declarations.registry import keys_by_table
 from ..declarations.toml_key import Key
-from ..settings.file import completed, content_of, parse
+from ..settings.file import completed, content_of, parse, tables_in
 from ..settings.schema import Settings
+from ..tables.table import Table
+from .handed_over import (
+    holding,
+    other_table,
+    require_rows_of_program,
+    table_handed_over,
+    with_rows_of,
+)
 from .toml_writer import toml_bytes
 
 RunDescription: TypeAlias = Settings | Mapping[str, Mapping[str, object]] | str | Path
@@ -57,12 +65,18 @@ class Configuration:
         return cls(content, parse(content, path.name))
 
     @classmethod
-    def of(cls, given: RunDescription) -> Configuration:
+    def of(cls, given: RunDescription, data: Table | None = None) -> Configuration:
         """Return that of a TOML file, of a mapping of tables, or of settings.
+
+        `data` is a table whose rows are those of [data], and which says the rest of what that says.
 
         All are checked alike, and none may hold what a file could not: a run that is cut off goes
         on from the file.  Raises `InvalidInput` and `Unsupported` as `read_settings` does.
         """
+        if isinstance(given, Settings) and data is None:
+            data = table_handed_over(given)
+        if data is not None:
+            return cls._with_rows(_said_tables(given), data)
         if isinstance(given, (str, Path)):
             return cls.read(Path(given))
         tables = _described_tables(given) if isinstance(given, Settings) else given
@@ -71,6 +85,25 @@ class Configuration:
         if isinstance(given, Settings) and settings != given:
             raise _unwritable(given, settings)
         return cls(content, settings, from_file=False)
+
+    @classmethod
+    def _with_rows(cls, tables: Mapping[str, Mapping[str, object]], data: Table) -> Configuration:
+        content = toml_bytes(with_rows_of(tables, data))
+        settings = holding(parse(content, _UNNAMED_CONFIGURATION), data)
+        return cls(content, settings, from_file=False)
+
+    def going_on_with(self, data: Table | None) -> Configuration:
+        """Return the configuration of a run that goes on, with the rows of a table.
+
+        Raises `InvalidInput` where it says another table than `data` is.
+        """
+        if data is None:
+            return self
+        require_rows_of_program(self.settings.data)
+        said = self._with_rows(tables_in(self.content, _UNNAMED_CONFIGURATION), data)
+        if said.settings != self.settings:
+            raise other_table(["data"])
+        return replace(self, settings=said.settings)
 
     def same_as(self, other: Configuration) -> bool:
         """Return whether this is the configuration that another one is a copy of."""
@@ -97,6 +130,15 @@ class Configuration:
             "What is accepted stands in the run's configuration and in its log.",
             "Write accept_delta = true under [privacy], and accept nothing from outside.",
         )
+
+
+def _said_tables(given: RunDescription) -> Mapping[str, Mapping[str, object]]:
+    """Return the tables that a description says, unchecked where a file or a mapping says them."""
+    if isinstance(given, Settings):
+        return _described_tables(holding(given, None))
+    if isinstance(given, (str, Path)):
+        return tables_in(content_of(Path(given)), Path(given).name)
+    return given
 
 
 def tables_of(settings: Settings) -> dict[str, dict[str, Any]]:

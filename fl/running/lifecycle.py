@@ -13,6 +13,7 @@ from ...accountant.errors import InvalidInput, kind_of
 from ...accountant.guarantee import Guarantee
 from ..declarations.toml_key import flag
 from ..frame.model import Parameters
+from ..tables.table import Table
 from .configuration import Configuration, RunDescription
 from .folder import folder_at
 from .forecast import Forecast, forecast
@@ -72,6 +73,7 @@ def run(
     settings: RunDescription,
     folder: str | Path,
     *,
+    data: Table | None = None,
     accept_delta: bool = False,
     report: Report | None = None,
 ) -> Outcome:
@@ -80,7 +82,9 @@ def run(
     `settings` is the path of a TOML file, a mapping of its tables, or `Settings`; all are checked
     alike (`privplan explain run` lists the keys).  The folder must be new or empty.  It gets a copy
     of the configuration (`config.toml`, by which the run can be taken up), the log, the last model
-    and the metrics.  `accept_delta` takes a delta of 1 / units or more, and the log says so.
+    and the metrics.  `data` is a table whose rows a program has (`Table.from_frame`), for a run on
+    name = "table": it says the silos, columns and schema that [data] does not.  `accept_delta`
+    takes a delta of 1 / units or more, and the log says so.
     `report` is called after each round that was measured, with what was measured and the number
     of rounds planned.
 
@@ -106,8 +110,8 @@ def run(
     """
     target = folder_at(folder)
     _require_function(report)
-    with _resumable(target):
-        configuration = _accepted(settings, accept_delta)
+    with _resumable(target, data=data):
+        configuration = _accepted(settings, accept_delta, data)
         return _outcome(ready_new_run(configuration, target), report)
 
 
@@ -115,6 +119,7 @@ def resume(
     folder: str | Path,
     settings: RunDescription | None = None,
     *,
+    data: Table | None = None,
     head: str | None = None,
     report: Report | None = None,
 ) -> Outcome:
@@ -123,7 +128,8 @@ def resume(
     It does not matter whether `run` or the command began it.  `head` is the newest head of its log
     that was kept elsewhere, or the first 32 digits or more: a log that lacks it is an older copy,
     and has forgotten what was spent since.  `settings` are needed only where the folder has lost
-    its copy of them; they must be those of the log's first line.  `report` is as for `run`.
+    its copy of them; they must be those of the log's first line.  `data` is the table of a run that
+    was begun with one; it must hold the same rows.  `report` is as for `run`.
 
     Raises `InvalidInput` where log, configuration, data and kept model do not belong together,
     where the run is closed, and where another process is writing it; else as `run`.
@@ -150,12 +156,14 @@ def resume(
     target = folder_at(folder)
     _require_function(report)
     given = head.strip().lower() if isinstance(head, str) else head
-    with _resumable(target, given):
-        configuration = None if settings is None else Configuration.of(settings)
-        return _outcome(ready_to_resume(configuration, target, given), report)
+    with _resumable(target, given, data):
+        configuration = None if settings is None else Configuration.of(settings, data)
+        return _outcome(ready_to_resume(configuration, target, given, data), report)
 
 
-def plan_run(settings: RunDescription, *, accept_delta: bool = False) -> Forecast:
+def plan_run(
+    settings: RunDescription, *, data: Table | None = None, accept_delta: bool = False
+) -> Forecast:
     """Return what a run would prove to each observer, and what would lower that; writes nothing.
 
     Arguments and errors are as for `run`.
@@ -170,7 +178,7 @@ def plan_run(settings: RunDescription, *, accept_delta: bool = False) -> Forecas
     >>> expected.rounds, [row.observer for row in expected.observers][:2]
     (10, ['model', 'server'])
     """
-    return forecast(_accepted(settings, accept_delta).settings)
+    return forecast(_accepted(settings, accept_delta, data).settings)
 
 
 def execute_ready(ready: ReadyRun, report: Report | None = None) -> RunResult:
@@ -193,9 +201,9 @@ def _require_function(report: object) -> None:
         )
 
 
-def _accepted(given: RunDescription, accept_delta: bool) -> Configuration:
+def _accepted(given: RunDescription, accept_delta: bool, data: Table | None) -> Configuration:
     flag(accept_delta=accept_delta)
-    configuration = Configuration.of(given)
+    configuration = Configuration.of(given, data)
     return configuration.with_accepted_delta() if accept_delta else configuration
 
 
@@ -208,7 +216,7 @@ def _outcome(ready: ReadyRun, report: Report | None) -> Outcome:
 
 
 @contextmanager
-def _resumable(folder: Path, head: str | None = None) -> Iterator[None]:
+def _resumable(folder: Path, head: str | None = None, data: Table | None = None) -> Iterator[None]:
     """Say of an interruption how a program goes on, where the run in a folder can."""
     try:
         yield
@@ -216,5 +224,7 @@ def _resumable(folder: Path, head: str | None = None) -> Iterator[None]:
         stopped = between_rounds(error, folder, head)
         step = stopped.next_step
         if step.startswith("privplan run --resume"):
-            step = f"pp.resume({str(folder)!r}), or: {step}"
+            resumed = f"pp.resume({str(folder)!r}"
+            # The command has no rows to hand over.
+            step = f"{resumed}), or: {step}" if data is None else f"{resumed}, data=table)"
         raise RunInterrupted(stopped.what, stopped.why, step) from None

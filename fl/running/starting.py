@@ -14,6 +14,7 @@ from ...accountant.records import Progress, RunOpen
 from ..log import LogWriter, Sidecar
 from ..log.append_file import AppendFile
 from ..log.canonical import LOG
+from ..tables.table import Table
 from . import preparation
 from .configuration import Configuration
 from .folder import (
@@ -86,18 +87,24 @@ def ready_new_run(configuration: Configuration, folder: Path, *, again: bool = F
     return ReadyRun(prepared, folder, writer)
 
 
-def ready_to_resume(given: Configuration | None, folder: Path, head: str | None = None) -> ReadyRun:
+def ready_to_resume(
+    given: Configuration | None,
+    folder: Path,
+    head: str | None = None,
+    data: Table | None = None,
+) -> ReadyRun:
     """Return a run that was cut off, as far as its log says that it had come.
 
     `head` is the newest head of its log that was kept elsewhere, or the first digits of it: a log
     that lacks it was restored from an older copy, and has forgotten what was spent since.
     `given` is a configuration that was named again.  The run goes on with the folder's copy; where
     that is gone, with `given`, whose settings must be those of the first line, and which is kept.
+    `data` is the table of a program, where the run was begun with one.
     Raises `InvalidInput` where log, configuration, data and kept model do not belong together,
     where the run is closed, and where another process is writing it.
     """
     folder_at(folder)
-    configuration = _copied(given, folder)
+    configuration = _copied(given, folder).going_on_with(data)
     if head is not None:
         _require_head(folder, head)
     if not (folder / LOG).exists() and holds_unbegun_run(folder):

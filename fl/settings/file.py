@@ -39,6 +39,11 @@ def content_of(path: Path, *, within: Path | None = None) -> bytes:
     return _Reader(path.name or str(path)).content(path, within=within)
 
 
+def tables_in(content: bytes, name: str) -> dict[str, Any]:
+    """Return the tables that the content of a file says, none of them checked yet."""
+    return _Reader(name).tables(content)
+
+
 def parse(content: bytes, name: str) -> Settings:
     """Return the settings that the content of a file says; `name` is the file's, for messages."""
     return _Reader(name).settings(content)

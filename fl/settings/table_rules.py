@@ -108,6 +108,14 @@ def _files(given: GivenSettings) -> Complaint | None:
         )
     named = [silo for silo, files in silos if not files]
     column = given.states("data", "silo")
+    if given.states("data", "rows"):
+        if not path and len(named) == len(silos):
+            return None
+        return (
+            f'gives {"`path`" if path else "files of `silos`"} in [data] beside `rows` = "program"',
+            "No file has the rows: a program hands them over.",
+            "Leave out one of the two; `silos` is then a list of names.",
+        )
     if not named and (path or column):
         return (
             f"gives `{'path' if path else 'silo'}` in [data] beside the files of `silos`",

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal
 
 import numpy as np
 
 from ...accountant.errors import InvalidInput
 from ...accountant.regular_file import open_regular
-from .batches import Batch, BatchReport, arrow, unheard
+from .batches import BATCH_NUMBERS, ArrayShapes, Batch, BatchReport, arrow, unheard
 
 if TYPE_CHECKING:
     import pyarrow
@@ -21,12 +22,19 @@ ARROW_BATCH_ROWS: Final = 65_536
 PARQUET_SUFFIXES: Final = (".parquet", ".pq")
 ARROW_SUFFIXES: Final = (".arrow", ".feather", ".ipc")
 
+_PARQUET_MAGIC: Final = b"PAR1"
+_FOOTER_END: Final = 8
+"""How many bytes a Parquet file has after its footer: the length of that, and the magic."""
 
-@dataclass(frozen=True, eq=False)
-class ArrowFile:
-    """A Parquet or Arrow file; `schema` is what its footer says."""
+_WRITERS_TYPES: Final = b"ARROW:schema"
+_UNKNOWN_KEY: Final = b"arrow-schema"
+"""The key of a footer under which Arrow keeps the types that it had, and one that says nothing."""
 
-    path: Path
+
+class ArrowColumns:
+    """Columns of Arrow's types, as a footer declares them: `name` is for messages."""
+
+    name: str
     schema: pyarrow.Schema
 
     @property
@@ -34,12 +42,17 @@ class ArrowFile:
         """The names of its columns."""
         return tuple(self.schema.names)
 
-    @classmethod
-    def open(cls, path: Path) -> ArrowFile:
-        """Return the file; raises `InvalidInput` for a footer that cannot be read."""
-        for _, schema in _read(path, None):
-            return cls(path, schema)
-        raise AssertionError
+    def require_readable(
+        self, needed: tuple[str, ...], user: str | None, arrays: ArrayShapes
+    ) -> None:
+        """Raise `InvalidInput` for a column of a type that is not read, or of no ids."""
+        for name in needed:
+            if name in arrays:
+                self._require_lists(name, math.prod(arrays[name]))
+            else:
+                self.require_flat(name)
+        if user is not None:
+            self.require_ids(user)
 
     def require_flat(self, column: str) -> None:
         """Raise `InvalidInput` for a column that holds neither texts nor numbers nor truths."""
@@ -54,9 +67,22 @@ class ArrowFile:
         # What a type is called does not say whether this pyarrow takes its cells apart.
         if not any(is_type(kind) for is_type in fits) or not self._is_readable(column):
             raise InvalidInput(
-                f"{self.path.name} has a column {column!r:.60} of type {kind!s:.60}.",
+                f"{self.name} has a column {column!r:.60} of type {kind!s:.60}.",
                 "A column of a table holds texts, numbers or truths.",
                 'Write it as one of these, or give it kind = "ignored".',
+            )
+
+    def _require_lists(self, column: str, width: int) -> None:
+        types = arrow().types
+        kind = self.schema.field(column).type
+        fits = types.is_fixed_size_list(kind) and kind.list_size == width
+        numbers = (types.is_integer, types.is_floating, types.is_boolean)
+        if not fits or not any(is_type(kind.value_type) for is_type in numbers):
+            raise InvalidInput(
+                f"{self.name} has a column {column!r:.60} of type {kind!s:.60}, and the schema "
+                f"says an array of {width:,} numbers.",
+                "How many numbers a cell has is public, and is said by the type of the column.",
+                "Save arrays in a file .npz, or as flat lists of a fixed size in an Arrow file.",
             )
 
     def is_flat(self, column: str) -> bool:
@@ -79,16 +105,17 @@ class ArrowFile:
             kind = kind.value_type
         if not any(is_type(kind) for is_type in (*_texts(), types.is_integer, types.is_null)):
             raise InvalidInput(
-                f"{self.path.name} has ids in {column!r:.60} of type {kind!s:.60}.",
+                f"{self.name} has ids in {column!r:.60} of type {kind!s:.60}.",
                 "Ids are texts or whole numbers, so that one person has one in every file.",
                 "Write them as text.",
             )
 
-    def batches(self, report: BatchReport = unheard, *, columns: list[str]) -> Iterator[Batch]:
+    def batches(
+        self, report: BatchReport = unheard, *, columns: tuple[str, ...]
+    ) -> Iterator[Batch]:
         """Yield the rows, of these columns alone."""
         first = 1
-        for batch, _ in _read(self.path, columns):
-            assert batch is not None
+        for batch in self._parts(columns):
             held = {}
             for name in columns:
                 held[name], unreadable = _plain(batch.column(name))
@@ -96,6 +123,18 @@ class ArrowFile:
                     report(first + row, name, "the cell is no UTF-8 text, and counts as missing")
             yield Batch(held, np.arange(first, first + batch.num_rows))
             first += batch.num_rows
+
+    def _parts(self, columns: tuple[str, ...]) -> Iterator[pyarrow.RecordBatch]:
+        """Yield the rows, so many at a time as `BATCH_NUMBERS` has room for."""
+        kinds = [self.schema.field(name).type for name in columns]
+        widest = sum(getattr(kind, "list_size", 1) for kind in kinds)
+        step = max(1, min(ARROW_BATCH_ROWS, BATCH_NUMBERS // max(1, widest)))
+        for batch in self._batches(list(columns)):
+            for row in range(0, batch.num_rows, step):
+                yield batch.slice(row, step)
+
+    def _batches(self, columns: list[str]) -> Iterator[pyarrow.RecordBatch]:
+        raise NotImplementedError
 
     def _is_readable(self, column: str) -> bool:
         """Return whether this pyarrow can take cells of the type apart."""
@@ -105,6 +144,47 @@ class ArrowFile:
         except pa.ArrowException:
             return False
         return True
+
+
+@dataclass(frozen=True, eq=False)
+class ArrowFile(ArrowColumns):
+    """A Parquet or Arrow file; `schema` is what its footer says."""
+
+    path: Path
+    schema: pyarrow.Schema
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """The name of the file."""
+        return self.path.name
+
+    @classmethod
+    def open(cls, path: Path) -> ArrowFile:
+        """Return the file; raises `InvalidInput` for a footer that cannot be read."""
+        for _, schema in _read(path, None):
+            return cls(path, schema)
+        raise AssertionError
+
+    def _batches(self, columns: list[str]) -> Iterator[pyarrow.RecordBatch]:
+        for batch, _ in _read(self.path, columns):
+            assert batch is not None
+            yield batch
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ArrowFrame(ArrowColumns):
+    """A table of Arrow that a program holds; `name` says which, for messages."""
+
+    name: str
+    table: pyarrow.Table
+
+    @property
+    def schema(self) -> pyarrow.Schema:
+        """What the table says of its columns."""
+        return self.table.schema
+
+    def _batches(self, columns: list[str]) -> Iterator[pyarrow.RecordBatch]:
+        yield from self.table.select(columns).to_batches()
 
 
 def _texts() -> tuple[Callable[[Any], bool], ...]:
@@ -120,7 +200,11 @@ def _plain(column: pyarrow.Array) -> tuple[pyarrow.Array, list[int]]:
     pa = arrow()
     types = pa.types
     if types.is_dictionary(column.type):
-        column = column.dictionary_decode()
+        # An index of no word is a gap; whoever wrote the file did not look.
+        index, words = column.indices.cast(pa.int64(), safe=False), column.dictionary
+        above = pa.compute.greater_equal(index, 0)
+        known = pa.compute.and_(above, pa.compute.less(index, len(words)))
+        column = words.take(pa.compute.if_else(known, index, None))
     if types.is_decimal(column.type):
         return column.cast(pa.float64()), []
     if types.is_null(column.type):
@@ -131,11 +215,15 @@ def _plain(column: pyarrow.Array) -> tuple[pyarrow.Array, list[int]]:
         column.validate(full=True)
         return column.cast(pa.string()), []
     except pa.ArrowInvalid:
-        pass
-    # Whoever wrote the file did not look at the bytes: they are judged cell by cell.
-    cells = [_decoded(cell) for cell in column.cast(pa.binary(), safe=False).to_pylist()]
+        # Whoever wrote the file did not look at the bytes: they are judged cell by cell.
+        return readable_texts(column.cast(pa.binary(), safe=False))
+
+
+def readable_texts(column: pyarrow.Array) -> tuple[pyarrow.Array, list[int]]:
+    """Return a column of bytes as texts, those that are no UTF-8 as missing, and their rows."""
+    cells = [_decoded(cell) for cell in column.to_pylist()]
     unreadable = [row for row, cell in enumerate(cells) if cell is False]
-    return pa.array([cell or None for cell in cells], pa.string()), unreadable
+    return arrow().array([cell or None for cell in cells], arrow().string()), unreadable
 
 
 def _decoded(cell: bytes | None) -> str | Literal[False] | None:
@@ -143,6 +231,47 @@ def _decoded(cell: bytes | None) -> str | Literal[False] | None:
         return None if cell is None else cell.decode("utf-8")
     except UnicodeDecodeError:
         return False
+
+
+def _stored_types(file: BinaryIO) -> Any:
+    """Return what a Parquet footer says of its columns as they are stored, and not as they were.
+
+    Columns of a dictionary are stored as texts.  Made a dictionary again, they would be cast to the
+    indices that the writer had, which fails for what some cells hold.
+    """
+    from pyarrow import parquet
+
+    end = file.seek(0, 2)
+    file.seek(max(0, end - _FOOTER_END))
+    length = int.from_bytes(file.read(4), "little")
+    file.seek(max(0, end - _FOOTER_END - length))
+    footer = file.read(length).replace(_WRITERS_TYPES, _UNKNOWN_KEY)
+    whole = _PARQUET_MAGIC + footer + length.to_bytes(4, "little") + _PARQUET_MAGIC
+    return parquet.read_metadata(arrow().BufferReader(whole))
+
+
+def _named(schema: pyarrow.Schema) -> pyarrow.Schema:
+    """Return a schema whose names are texts; raises `UnicodeDecodeError` for another."""
+    schema.names  # noqa: B018  # they are made texts when they are asked for
+    return schema
+
+
+def _require_whole(column: pyarrow.Array) -> None:
+    """Raise `ArrowInvalid` for a column that points out of its own memory, as damage can do.
+
+    Whether bytes are text is another question, which the cells are asked one by one.
+    """
+    pa = arrow()
+    if pa.types.is_dictionary(column.type):
+        column.indices.validate(full=True)
+        _require_whole(column.dictionary)
+        return
+    bytes_of = {
+        pa.string(): pa.binary(),
+        pa.large_string(): pa.large_binary(),
+        pa.string_view(): pa.binary_view(),
+    }
+    column.view(bytes_of.get(column.type, column.type)).validate(full=True)
 
 
 def _read(
@@ -155,20 +284,23 @@ def _read(
             if path.suffix in PARQUET_SUFFIXES:
                 from pyarrow import parquet
 
-                held = parquet.ParquetFile(file)
+                held = parquet.ParquetFile(file, metadata=_stored_types(file))
                 if columns is None:
-                    yield None, held.schema_arrow
+                    yield None, _named(held.schema_arrow)
                     return
                 for batch in held.iter_batches(ARROW_BATCH_ROWS, columns=columns):
                     yield batch, held.schema_arrow
                 return
             reader = pa.ipc.open_file(file)
             if columns is None:
-                yield None, reader.schema
+                yield None, _named(reader.schema)
                 return
             for index in range(reader.num_record_batches):
-                yield reader.get_batch(index).select(columns), reader.schema
-    except (pa.ArrowException, OSError) as error:
+                batch = reader.get_batch(index).select(columns)
+                for column in batch.columns:
+                    _require_whole(column)
+                yield batch, reader.schema
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise InvalidInput(
             f"{path.name} cannot be read: {getattr(error, 'strerror', None) or 'it is damaged'}.",
             "It must be a whole Parquet or Arrow file.",

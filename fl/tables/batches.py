@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ...accountant.arrays import IntArray
@@ -21,9 +20,18 @@ BatchReport = Callable[[int, str | None, str], None]
 """Takes what is wrong with a row: its line (from 1), the column (None: all of it), and why."""
 
 
+BATCH_NUMBERS: Final = 2**21
+"""About how many numbers of a file of columns are unpacked at a time."""
+
+ArrayShapes = Mapping[str, tuple[int, ...]]
+"""The shape of a cell of each column that holds arrays of numbers, as the schema says."""
+
+
 @dataclass(frozen=True, eq=False)
 class Batch:
     """Some rows of a file: each column as an Arrow array of texts, numbers or truths.
+
+    A column of arrays is one of lists of numbers, each flat and of one length.
 
     `lines` is (rows,): the number of each in its file, from 1, the header of a text file included.
     """
@@ -55,12 +63,11 @@ WHY_COLUMNS_ARE_CLOSED: Final = (
 )
 
 
-def require_columns(names: list[str], needed: tuple[str, ...], known: set[str], path: Path) -> None:
+def require_columns(names: list[str], needed: tuple[str, ...], known: set[str], file: str) -> None:
     """Raise `InvalidInput` where a file's columns are not those that its schema describes.
 
-    `needed` are those that must be there, `known` all that may be.
+    `needed` are those that must be there, `known` all that may be; `file` is its name.
     """
-    file = path.name
     for name in names:
         if names.count(name) > 1:
             raise InvalidInput(

@@ -9,16 +9,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
 
 import numpy as np
 
 from ...accountant.arrays import BoolArray, IntArray
 from .batches import Batch
-from .features import features_of, labels_of, places_of
+from .features import CellReport, features_of, labels_of, places_of
+from .reading import Source, TableColumns, TableReading
 from .schema import Schema
-from .table import TableColumns, batches_of, needed_columns, open_table_file
 from .user_names import normalised_ids, user_names
 
 SHOWN_OF_A_KIND: Final = 20
@@ -86,7 +85,7 @@ class _Heard:
 
 
 def checked_table(
-    silos: Mapping[str, Sequence[Path]],
+    silos: Mapping[str, Sequence[Source]],
     schema: Schema,
     columns: TableColumns,
     *,
@@ -102,15 +101,13 @@ def checked_table(
     written: dict[str, str] = {}
     findings: list[Finding] = []
     rows: dict[str, int] = dict.fromkeys(silos, 0)
-    names = tuple(silos)
+    reading = TableReading(schema=schema, columns=columns, silos=tuple(silos), seed=seed)
     # Where a column says the silo, all silos have the same file, which is checked once.
     files = dict.fromkeys(path for paths in silos.values() for path in paths)
     silo_of = {path: silo for silo, paths in silos.items() for path in paths}
     for path in files:
         heard = _Heard()
-        count = _check_file(path, schema, columns, heard, written, names, rows)
-        if columns.user is not None and listed is not None:
-            _check_listed(path, schema, columns, heard, listed, seed)
+        count = _check_file(path, reading, heard, written, rows, listed)
         if columns.silo is None:
             rows[silo_of[path]] += count
         findings += [
@@ -122,21 +119,20 @@ def checked_table(
 
 
 def _check_file(
-    path: Path,
-    schema: Schema,
-    columns: TableColumns,
+    path: Source,
+    reading: TableReading,
     heard: _Heard,
     written: dict[str, str],
-    silos: tuple[str, ...],
     rows: dict[str, int],
+    listed: IntArray | None,
 ) -> int:
     """Check the rows of one file, and return how many there are.
 
     Where a column says the silo of a row, `rows` counts those of each.
     """
-    file = open_table_file(path, schema, columns)
+    schema, columns, silos = reading.schema, reading.columns, reading.silos
     count = 0
-    for batch in batches_of(file, needed_columns(schema, columns), heard.line):
+    for batch in reading.batches(reading.open(path), heard.line):
         count += len(batch.lines)
 
         def cells(rows: BoolArray, column: str, why: str, batch: Batch = batch) -> None:
@@ -152,24 +148,18 @@ def _check_file(
                 rows[silo] += int((code == index).sum())
         if columns.user is not None:
             _check_ids(batch, columns.user, schema.format.id_case, heard, written)
+            if listed is not None:
+                _check_listed(batch, columns.user, reading, cells, listed)
     return count
 
 
 def _check_listed(
-    path: Path, schema: Schema, columns: TableColumns, heard: _Heard, listed: IntArray, seed: int
+    batch: Batch, column: str, reading: TableReading, report: CellReport, listed: IntArray
 ) -> None:
     """Report ids that are not on the public list of users."""
-    assert columns.user is not None
-    file = open_table_file(path, schema, columns)
-    for batch in batches_of(file, needed_columns(schema, columns)):
-        names, there = user_names(batch.columns[columns.user], schema.format.id_case, seed)
-        unlisted = there & ~np.isin(names, listed)
-        heard.cells(
-            batch.lines,
-            unlisted,
-            columns.user,
-            "the id is not on the list of users, and the row is left out",
-        )
+    names, there = user_names(batch.columns[column], reading.schema.format.id_case, reading.seed)
+    unlisted = there & ~np.isin(names, listed)
+    report(unlisted, column, "the id is not on the list of users, and the row is left out")
 
 
 def _check_ids(

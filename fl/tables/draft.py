@@ -15,11 +15,12 @@ from typing import Final
 import numpy as np
 
 from ...accountant.toml_source import toml_text
-from .arrow_file import ARROW_SUFFIXES, PARQUET_SUFFIXES, ArrowFile
+from .array_file import ArrayFile
+from .arrow_file import ArrowColumns
 from .batches import arrow
 from .features import Numbers, numbers_of, texts_of
+from .reading import opened
 from .schema import LARGEST_END, TextFormat
-from .text_file import TextFile
 
 MOST_CATEGORIES: Final = 50
 """A column of a public file with more different words than that is ignored in a draft."""
@@ -29,8 +30,8 @@ _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 _HEAD: Final = """\
 # The schema of a table: what is public of every column, as whoever designed the study knows it.
 # Looking at private records to fill it in would be a release that nothing pays for.
-# kind      number ordinal category boolean ignored
-# range     of a number, such as [0, 110]: what is outside is clipped
+# kind      number ordinal category boolean array ignored
+# range     of a number or an array, such as [0, 110]: what is outside is clipped
 # values    of ordinal and category, such as ["f", "m"]: anything else is "other"
 # gap       what a missing value counts as; gap_indicator = true adds a feature for it
 # source    who says so
@@ -52,15 +53,18 @@ class DraftColumn:
     range: tuple[float, float] | None = None
     values: tuple[str, ...] | None = None
     source: str | None = None
+    shape: tuple[int, ...] | None = None
 
     def text(self) -> str:
         """Return the table of the column; open keys stand there as comments."""
         name = self.name if _BARE.fullmatch(self.name) else toml_text(self.name)
         lines = [f"[columns.{name}]"]
         lines.append(f'kind = "{self.kind}"' if self.kind else '# kind = "number"')
+        if self.shape is not None:
+            lines.append(f"shape = [{', '.join(map(str, self.shape))}]")
         if self.range is not None:
             lines.append(f"range = [{self.range[0]!r}, {self.range[1]!r}]")
-        elif self.kind in (None, "number"):
+        elif self.kind in (None, "number", "array"):
             lines.append("# range = [0, 110]")
         if self.values is not None:
             lines.append(f"values = [{', '.join(map(toml_text, self.values))}]")
@@ -80,44 +84,44 @@ def draft_of(
     as `source` says: kinds, ranges and values that are open are taken from it.  Raises
     `InvalidInput` for a file that cannot be read.
     """
-    declared: dict[str, str | None] = {}
+    declared: dict[str, DraftColumn] = {}
     for path in files:
-        for name, kind in _declared(path, format):
-            if declared.setdefault(name, kind) != kind:
-                declared[name] = None  # two files say two things of it
+        for column in _declared(path, format):
+            if declared.setdefault(column.name, column) != column:
+                declared[column.name] = DraftColumn(column.name)  # two files say two things of it
     known = {} if public is None else _published(public, format, source)
-    columns = [known.get(name, DraftColumn(name, kind)) for name, kind in declared.items()]
+    columns = [known.get(name, column) for name, column in declared.items()]
     return "\n".join([_HEAD, *(column.text() for column in columns)])
 
 
-def _opened(path: Path, format: TextFormat) -> TextFile | ArrowFile:
-    if path.suffix in (*PARQUET_SUFFIXES, *ARROW_SUFFIXES):
-        return ArrowFile.open(path)
-    return TextFile.open(path, format)
-
-
-def _declared(path: Path, format: TextFormat) -> Iterator[tuple[str, str | None]]:
-    """Yield the columns of a file, each with the kind that its footer declares; else None."""
-    file = _opened(path, format)
-    if isinstance(file, TextFile):
-        yield from ((name, None) for name in file.names)
+def _declared(path: Path, format: TextFormat) -> Iterator[DraftColumn]:
+    """Yield the columns of a file, each with the kind that its footer declares, or with none."""
+    file = opened(path, format)
+    if isinstance(file, ArrayFile):
+        for name in file.names:
+            shape, kind = file.shape_of(name), file.arrays[name].dtype.kind
+            said = "array" if shape else {"b": "boolean", "U": None, "S": None}.get(kind, "number")
+            yield DraftColumn(name, said, shape=shape or None)
+        return
+    if not isinstance(file, ArrowColumns):
+        yield from map(DraftColumn, file.names)
         return
     types = arrow().types
     for name in file.names:
         kind = file.schema.field(name).type
         if types.is_boolean(kind):
-            yield name, "boolean"
+            yield DraftColumn(name, "boolean")
         elif types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
-            yield name, "number"
+            yield DraftColumn(name, "number")
         else:
-            yield name, None
+            yield DraftColumn(name)
 
 
 def _published(path: Path, format: TextFormat, source: str) -> Mapping[str, DraftColumn]:
     """Return what a public file says of its columns."""
-    file = _opened(path, format)
-    names = [name for name in file.names if isinstance(file, TextFile) or file.is_flat(name)]
-    batches = list(file.batches() if isinstance(file, TextFile) else file.batches(columns=names))
+    file = opened(path, format)
+    names = [name for name in file.names if file.is_flat(name)]
+    batches = list(file.batches(columns=tuple(names)))
     columns = {}
     for name in names:
         cells = [batch.columns[name] for batch in batches]

@@ -33,7 +33,7 @@ def unheard(_rows: BoolArray, _column: str, _why: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Numbers:
-    """The numbers of a column, (rows,), and where none can be read: `gap`, (rows,)."""
+    """The numbers of a column, (rows,) or (rows, width), and where none can be read: `gap`."""
 
     values: FloatArray
     gap: BoolArray
@@ -48,8 +48,11 @@ def features_of(batch: Batch, schema: Schema, report: CellReport = unheard) -> F
             continue
         cells = _Cells(batch.columns[column.name], schema.format)
         values = _FEATURES[column.kind](cells, column, report)
-        for index, feature in enumerate(values):
-            rows[:, first + index] = feature
+        if column.kind == "array":
+            rows[:, first : first + column.width] = next(values)
+        else:
+            for index, feature in enumerate(values):
+                rows[:, first + index] = feature
         first += column.width
     return rows
 
@@ -84,6 +87,8 @@ def no_labels(label: Label | None) -> Labels:
     """Return the labels of no row, in the form of their kind."""
     if label is not None and label.kind == "survival":
         return np.zeros((0, 2), np.float32)
+    if label is not None and label.kind == "number":
+        return np.zeros(0, np.float32)
     return np.zeros(0, np.int64)
 
 
@@ -115,6 +120,9 @@ class _Cells:
         pa, compute = arrow(), arrow().compute
         cells = self._cells
         if self._is_text:
+            values = self._all_numbers()
+            if values is not None:
+                return Numbers(values, np.zeros(len(values), bool))
             text = self.texts()
             if self._format.decimal == ",":
                 # A point is no decimal sign then: what has one cannot be read.
@@ -125,6 +133,33 @@ class _Cells:
         # A number too large for a float becomes infinite here, and is clipped like any other.
         values = cells.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
         return Numbers(values, np.isnan(values))
+
+    def _all_numbers(self) -> FloatArray | None:
+        """Return the texts as numbers where each is one and is finite; else None.
+
+        It is the usual case, and then no text is looked at twice: a finite number that Arrow reads
+        is one that `_NUMBER` matches.
+        """
+        if self._format.decimal == "," or self._cells.null_count:
+            return None
+        try:
+            cells = self._cells.cast(arrow().float64())
+        except arrow().ArrowInvalid:
+            return None
+        values: FloatArray = cells.to_numpy(zero_copy_only=False)
+        return values if np.isfinite(values).all() else None
+
+    def arrays(self, width: int) -> Numbers:
+        """Return the cells as arrays of so many numbers, flat: (rows, width)."""
+        pa = arrow()
+        held = self._cells.values
+        if len(held) != width * len(self._cells):  # a part of the lists has all of their numbers
+            held = held.slice(self._cells.offset * width, width * len(self._cells))
+        kind = pa.uint8() if pa.types.is_boolean(held.type) else held.type
+        flat = held.cast(kind).cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+        values = flat.reshape(-1, width)
+        missing = self._cells.is_null().to_numpy(zero_copy_only=False)
+        return Numbers(values, ~np.isfinite(values) | missing[:, None])
 
     def places(self, words: tuple[str, ...]) -> IntArray:
         """Return the place of each cell among some words; -1 for what is none of them."""
@@ -152,14 +187,35 @@ class _Cells:
 def _number(cells: _Cells, column: Column, report: CellReport) -> Iterator[Any]:
     assert column.range is not None
     numbers = cells.numbers()
-    missing = cells.gaps()
-    report(numbers.gap & ~missing, column.name, "it is no number, and counts as missing")
+    if report is not unheard:
+        missing = cells.gaps()
+        report(numbers.gap & ~missing, column.name, "it is no number, and counts as missing")
     values = _clipped(numbers, column.range, column.name, report)
     low, high = column.range
     values = np.where(numbers.gap, (low + high) / 2.0 if column.gap is None else column.gap, values)
     yield _scaled(values, column.range) if column.scaling == "range" else values
     if column.gap_indicator:
         yield numbers.gap
+
+
+def _array(cells: _Cells, column: Column, report: CellReport) -> Iterator[Any]:
+    assert column.range is not None
+    numbers = cells.arrays(column.width)
+    report(
+        np.asarray(numbers.gap.any(axis=1)),
+        column.name,
+        "a number of it is not finite, and is missing",
+    )
+    low, high = column.range
+    outside = ~numbers.gap & ((numbers.values < low) | (numbers.values > high))
+    report(
+        np.asarray(outside.any(axis=1)),
+        column.name,
+        "a number of it is out of `range`, and is clipped",
+    )
+    gap = (low + high) / 2.0 if column.gap is None else float(column.gap)
+    values = np.where(numbers.gap, gap, np.clip(numbers.values, low, high))
+    yield _scaled(values, column.range) if column.scaling == "range" else values
 
 
 def _ordinal(cells: _Cells, column: Column, report: CellReport) -> Iterator[Any]:
@@ -223,4 +279,5 @@ _FEATURES: Final[Mapping[str, Callable[[_Cells, Column, CellReport], Iterator[An
     "ordinal": _ordinal,
     "category": _category,
     "boolean": _boolean,
+    "array": _array,
 }

@@ -17,8 +17,9 @@ from ..data.held_out import HeldOutRows
 from ..declarations.data_table import DataSettings, SiloFiles
 from ..declarations.toml_words import TABLE
 from .features import no_labels
+from .reading import TableColumns
 from .schema_text import schema_in
-from .table import Table, TableColumns, read_table
+from .table import Table, TableRows, read_table
 
 _GLOB: Final = frozenset("*?[")
 
@@ -29,16 +30,33 @@ _TASKS: Final[Mapping[str, Task]] = {
 }
 
 
-def table_of(data: DataSettings) -> Table:
+def table_of(data: DataSettings) -> TableRows:
     """Return the rows of the table that `[data]` names; `InvalidInput` for files that do not fit.
 
     Names of users follow the id and the seed of `[data]`, which is public.
     """
+    if data.rows is not None:
+        return _handed_over(data).rows(data.seed)
     columns = TableColumns(user=data.user, label=data.label, silo=data.silo)
     return read_table(files_of(data), schema_in(data.schema or ""), columns, seed=data.seed)
 
 
-def read_test_table(data: DataSettings, file: Path) -> Table:
+def _handed_over(data: DataSettings) -> Table:
+    if isinstance(data.handed_over, Table):
+        return data.handed_over
+    raise _in_no_file()
+
+
+def _in_no_file() -> InvalidInput:
+    return InvalidInput(
+        "The rows of the table are in no file, and no program hands them over.",
+        'That is what rows = "program" in [data] says.',
+        "In Python: pp.run(..., data=table), pp.resume(folder, data=table) or table.check(), with "
+        "table = pp.Table.from_frame(frame, schema=...).",
+    )
+
+
+def read_test_table(data: DataSettings, file: Path) -> TableRows:
     """Return the rows of a public test file, which needs neither users nor silos.
 
     Raises `InvalidInput` for another file, and for one that has no row.
@@ -58,7 +76,12 @@ def read_test_table(data: DataSettings, file: Path) -> Table:
 
 
 def files_of(data: DataSettings) -> dict[str, list[Path]]:
-    """Return the files of each silo by its name; of one file, that file for each."""
+    """Return the files of each silo by its name; of one file, that file for each.
+
+    Raises `InvalidInput` where a program has the rows, and for files that are not there.
+    """
+    if data.rows is not None:
+        raise _in_no_file()
     silos: SiloFiles = data.silo_files or ()
     if data.path is not None:
         return {silo: [data.path] for silo, _ in silos}
@@ -97,8 +120,8 @@ def _paths(silo: str, said: str) -> list[Path]:
 
 
 def federation_of_table(
-    table: Table,
-    test: Table | None = None,
+    table: TableRows,
+    test: TableRows | None = None,
     held_out: HeldOutRows | None = None,
     listed: IntArray | None = None,
 ) -> Federation:
@@ -116,7 +139,7 @@ def federation_of_table(
     return _federation(table, names if len(names) else np.zeros(1, np.int64), test, held_out)
 
 
-def rows_of_listed(table: Table, listed: IntArray) -> Table:
+def rows_of_listed(table: TableRows, listed: IntArray) -> TableRows:
     """Return a table without the rows of users who are not on the list."""
     kept = np.isin(table.user, listed)
     return replace(
@@ -129,7 +152,7 @@ def rows_of_listed(table: Table, listed: IntArray) -> Table:
 
 
 def _federation(
-    table: Table, names: IntArray, test: Table | None, held_out: HeldOutRows | None
+    table: TableRows, names: IntArray, test: TableRows | None, held_out: HeldOutRows | None
 ) -> Federation:
     """Return the federation of users of these names, rising, of whom every row is one's."""
     user = np.searchsorted(names, table.user)

@@ -10,10 +10,12 @@ import numpy as np
 from ...accountant.arrays import BoolArray, IntArray
 from ..data.held_out import HeldOutRows, held_out
 from ..data.row_contents import row_contents
-from .table import Table
+from .table import TableRows
 
 
-def parted(table: Table, *, share: float, seed: int, named: bool) -> tuple[Table, HeldOutRows]:
+def parted(
+    table: TableRows, *, share: float, seed: int, named: bool
+) -> tuple[TableRows, HeldOutRows]:
     """Return the rows that are trained on, and those on which the model is measured.
 
     With `named` a column says whose a row is, and all rows of a user are on one side, in every silo
@@ -25,7 +27,7 @@ def parted(table: Table, *, share: float, seed: int, named: bool) -> tuple[Table
     return _only(table, ~out), _held_out_rows(_only(table, out))
 
 
-def _only(table: Table, chosen: BoolArray) -> Table:
+def _only(table: TableRows, chosen: BoolArray) -> TableRows:
     return replace(
         table,
         features=table.features[chosen],
@@ -35,7 +37,7 @@ def _only(table: Table, chosen: BoolArray) -> Table:
     )
 
 
-def _held_out_rows(table: Table) -> HeldOutRows:
+def _held_out_rows(table: TableRows) -> HeldOutRows:
     # A user's place among these is used for nothing but to add up its own rows.
     names, user = np.unique(table.user, return_inverse=True)
     # The rules let nobody be held out where labels are no classes.

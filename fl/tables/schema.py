@@ -7,9 +7,10 @@ is refused here, at the door, and whatever a file holds besides is treated by th
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from ...accountant import validate
 from ...accountant.errors import InvalidInput
@@ -21,6 +22,9 @@ MOST_COLUMNS: Final = 10_000
 
 MOST_WORDS: Final = 10_000
 """Most values that a column may have a word for."""
+
+MOST_NUMBERS: Final = 2**20
+"""Most numbers of one array."""
 
 LARGEST_END: Final = 1e38
 """Ends of a range are no farther from 0: features are numbers of single precision."""
@@ -52,6 +56,20 @@ def _range(**field: object) -> tuple[float, float]:
             f"Write {name} = [0, 110], for example.",
         )
     return low, high
+
+
+def _shape(**field: object) -> tuple[int, ...]:
+    """Return 1 to 4 counts, whose product is at most `MOST_NUMBERS`."""
+    ((name, value),) = field.items()
+    sizes = tuple(value) if isinstance(value, (list, tuple)) else ()
+    counts = all(isinstance(size, int) and not isinstance(size, bool) for size in sizes)
+    if not 1 <= len(sizes) <= 4 or not counts or min(sizes) < 1 or math.prod(sizes) > MOST_NUMBERS:
+        raise InvalidInput(
+            f"`{name}` must be a list of 1 to 4 counts, of {MOST_NUMBERS:,} numbers at most.",
+            "Each number of an array is a feature.",
+            f"Write {name} = [28, 28].",
+        )
+    return sizes
 
 
 def _words(**field: object) -> tuple[str, ...]:
@@ -94,6 +112,34 @@ def _gap(**field: object) -> float | str:
     return value if isinstance(value, str) else validate.finite(**field)
 
 
+def _range_key() -> Any:
+    return key(
+        "of a number or a time: the public range, to which values are clipped",
+        _range,
+        default=None,
+        shown="required there",
+    )
+
+
+def _values_key() -> Any:
+    return key(
+        "the words that a value may be: ordinal ones in their order, no before yes, each category "
+        "or class",
+        _words,
+        default=None,
+        shown="false and true of boolean, 0 and 1 of binary and survival; else required",
+    )
+
+
+def _source_key() -> Any:
+    return key(
+        "who says so, and where it is published; it stands in the log",
+        public_source,
+        default=None,
+        shown="none",
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class Column:
     """`[columns.NAME]`: one column, and how its values become features.
@@ -102,6 +148,7 @@ class Column:
     ordinal     its place in `values`, scaled to [-1, 1], and 1 in a feature more for other words
     category    1 in the feature of its value, of `values` and "other"; 0 in the rest
     boolean     -1 for the first of `values`, 1 for the second
+    array       each of its numbers, in the order of rows, as a number is
     ignored     no feature
 
     A gap (an empty cell, a word of `gaps`, or what cannot be read) is `gap`, where that is given;
@@ -110,21 +157,17 @@ class Column:
     """
 
     name: str
-    kind: Literal["number", "ordinal", "category", "boolean", "ignored"] = key(
+    kind: Literal["number", "ordinal", "category", "boolean", "array", "ignored"] = key(
         "what the column holds"
     )
-    range: tuple[float, float] | None = key(
-        "number: the public range, to which values are clipped",
-        _range,
+    shape: tuple[int, ...] | None = key(
+        "array: how many numbers it has, along each axis",
+        _shape,
         default=None,
-        shown="required of a number",
+        shown="required of an array",
     )
-    values: tuple[str, ...] | None = key(
-        "ordinal, category: the values, ordinal ones in their order; boolean: false, then true",
-        _words,
-        default=None,
-        shown="required of ordinal and category; of boolean false, true",
-    )
+    range: tuple[float, float] | None = _range_key()
+    values: tuple[str, ...] | None = _values_key()
     gap: float | str | None = key(
         "what a missing value counts as: a number of the range, or one of `values`",
         _gap,
@@ -135,16 +178,13 @@ class Column:
     scaling: Literal["range", "none"] = key(
         "number: scale its range to [-1, 1], or leave the clipped number", default="range"
     )
-    source: str | None = key(
-        "who says so, and where it is published; it stands in the log",
-        public_source,
-        default=None,
-        shown="none",
-    )
+    source: str | None = _source_key()
 
     @property
     def width(self) -> int:
         """How many features the column has."""
+        if self.shape is not None:
+            return math.prod(self.shape)
         of_kind = {"number": 1, "boolean": 1, "ordinal": 2, "ignored": 0}
         features = of_kind.get(self.kind, len(self.values or ()) + 1)
         return features + (self.gap_indicator and self.kind != "ignored")
@@ -162,27 +202,15 @@ class Label:
     """
 
     kind: Literal["binary", "classes", "number", "survival"] = key("what the label is")
-    values: tuple[str, ...] | None = key(
-        "binary, survival: no, then yes; classes: each class",
-        _words,
-        default=None,
-        shown="0 and 1; of classes, required",
-    )
-    range: tuple[float, float] | None = key(
-        "number, survival: the public range", _range, default=None, shown="required there"
-    )
+    values: tuple[str, ...] | None = _values_key()
+    range: tuple[float, float] | None = _range_key()
     event: str | None = key(
         "survival: the column that says whether the event was observed",
         text,
         default=None,
         shown="required there",
     )
-    source: str | None = key(
-        "who says so, and where it is published; it stands in the log",
-        public_source,
-        default=None,
-        shown="none",
-    )
+    source: str | None = _source_key()
 
     @property
     def classes(self) -> int:
@@ -246,6 +274,9 @@ def _feature_names(column: Column) -> list[str]:
     if column.kind == "ignored":
         return []
     names = [column.name]
+    if column.shape is not None:
+        places = itertools.product(*(range(size) for size in column.shape))
+        return [f"{column.name}[{','.join(map(str, place))}]" for place in places]
     if column.kind == "category":
         names = [f"{column.name}={value}" for value in (*(column.values or ()), "other")]
     if column.kind == "ordinal":

@@ -19,6 +19,7 @@ _KEYS_OF_KIND: Final[Mapping[str, tuple[str, ...]]] = {
     "ordinal": ("values", "gap", "gap_indicator"),
     "category": ("values", "gap", "gap_indicator"),
     "boolean": ("values", "gap", "gap_indicator"),
+    "array": ("shape", "range", "gap", "scaling"),
     "ignored": (),
 }
 _KEYS_OF_LABEL: Final[Mapping[str, tuple[str, ...]]] = {
@@ -32,6 +33,7 @@ _NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
     "category": ("values",),
     "classes": ("values",),
     "number": ("range",),
+    "array": ("shape", "range"),
     "survival": ("range", "event"),
 }
 _USUAL_VALUES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -144,7 +146,7 @@ class SchemaFile(TableReader):
         gap, words = column.gap, column.values or ()
         if gap is None:
             return
-        if column.kind == "number":
+        if column.kind in ("number", "array"):
             low, high = column.range or (0.0, 0.0)
             fits = not isinstance(gap, str) and low <= gap <= high
         else:

@@ -24,7 +24,7 @@ import numpy as np
 from ...accountant.arrays import BoolArray, IntArray
 from ...accountant.errors import InvalidInput
 from ...accountant.regular_file import open_regular
-from .batches import Batch, BatchReport, arrow, unheard
+from .batches import ArrayShapes, Batch, BatchReport, arrow, unheard
 from .schema import TextFormat
 
 if TYPE_CHECKING:
@@ -67,14 +67,38 @@ class TextFile:
             ) from None
         return cls(path, format, tuple(name.strip() for name in names))
 
-    def batches(self, report: BatchReport = unheard) -> Iterator[Batch]:
-        """Yield the rows below the header; `report` hears of every line that is left out."""
+    def require_readable(
+        self, needed: tuple[str, ...], _user: str | None, arrays: ArrayShapes
+    ) -> None:
+        """Raise `InvalidInput` for a column of arrays; any other cell is read as a text."""
+        for name in needed:
+            if name in arrays:
+                raise InvalidInput(
+                    f'{self.path.name} has a column {name!r:.60}, and the schema says "array".',
+                    "A cell of a text file is one number or one word.",
+                    "Save arrays in a file .npz, or describe each number as a column.",
+                )
+
+    def is_flat(self, _column: str) -> bool:
+        """Return True: a cell is a text."""
+        return True
+
+    def batches(
+        self, report: BatchReport = unheard, *, columns: tuple[str, ...] = ()
+    ) -> Iterator[Batch]:
+        """Yield the rows below the header, with some columns, or all where none are named.
+
+        `report` hears of every line that is left out.
+        """
+        kept = set(columns or self.names)
         with _opened(self.path) as file:
             file.readline()
             number = 2
             for block in _blocks(file, self.format.longest_line):
                 lines = _Lines(block, number, self, report)
-                yield from lines.batch()
+                for batch in lines.batch():
+                    held = {name: cells for name, cells in batch.columns.items() if name in kept}
+                    yield Batch(held, batch.lines)
                 number += len(lines.starts)
 
 
@@ -110,7 +134,7 @@ class _Lines:
         # It takes a byte order mark off the first of them, too.
         quoted = (self._has(_QUOTE) | self._has_mark()) & ~self._bad
         delimiters = np.flatnonzero(self.bytes == ord(self._file.format.delimiter))
-        fields = np.bincount(self._line_of(delimiters), minlength=len(self._ends)) + 1
+        fields = np.diff(np.searchsorted(delimiters, self._ends), prepend=0) + 1
         plain = ~quoted & ~self._bad
         expected = len(self._file.names)
         self._leave_out(

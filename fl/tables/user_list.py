@@ -15,10 +15,9 @@ import numpy as np
 from ...accountant.arrays import IntArray
 from ...accountant.errors import InvalidInput, counted
 from ..declarations.data_table import DataSettings
-from .arrow_file import ARROW_SUFFIXES, PARQUET_SUFFIXES, ArrowFile
+from .reading import opened
 from .schema import TextFormat
 from .schema_text import schema_in
-from .text_file import TextFile
 from .user_names import user_names
 
 
@@ -54,19 +53,14 @@ def listed_names(path: Path, column: str, format: TextFormat, *, seed: int) -> I
     Other columns may be there, and an id may stand in several lines.  Raises `InvalidInput` for a
     file without that column, and for lines that are no rows or have no id, by their number.
     """
-    file: TextFile | ArrowFile
-    if path.suffix in (*PARQUET_SUFFIXES, *ARROW_SUFFIXES):
-        file = ArrowFile.open(path)
-    else:
-        file = TextFile.open(path, format)
+    file = opened(path, format)
     if file.names.count(column) != 1:
         raise InvalidInput(
             f"{path.name} has not one column {column!r:.60}.",
             "The list of users has the column that `user` in [data] names.",
             "Write its name above the ids, as in the files of the silos.",
         )
-    if isinstance(file, ArrowFile):
-        file.require_ids(column)
+    file.require_readable((column,), column, {})
 
     # Unlike a private row, a line of the list may be refused: everybody may read it.
     def refuse(line: int, _column: str | None, why: str) -> None:
@@ -77,9 +71,7 @@ def listed_names(path: Path, column: str, format: TextFormat, *, seed: int) -> I
         )
 
     found = [np.zeros(0, np.int64)]
-    for batch in (
-        file.batches(refuse) if isinstance(file, TextFile) else file.batches(columns=[column])
-    ):
+    for batch in file.batches(refuse, columns=(column,)):
         names, there = user_names(batch.columns[column], format.id_case, seed)
         if not there.all():
             refuse(int(batch.lines[np.argmin(there)]), column, "it has no id")

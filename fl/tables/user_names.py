@@ -41,10 +41,9 @@ def user_names(cells: pyarrow.Array, case: str, seed: int) -> tuple[IntArray, Bo
     # Each id is hashed once for all of its rows in a batch.
     ids = normalised_ids(cells, case).dictionary_encode()
     words = ids.dictionary.to_pylist()
-    named = np.array([user_name(word, seed) for word in words], np.int64)
     there = np.array([bool(word) for word in words], bool)
     codes = ids.indices.to_numpy(zero_copy_only=False)
-    return named[codes], there[codes]
+    return _names(words, seed)[codes], there[codes]
 
 
 def user_name(user: str, seed: int) -> int:
@@ -53,7 +52,18 @@ def user_name(user: str, seed: int) -> int:
     >>> user_name("p1", 0) == user_name("p1", 0), user_name("p1", 0) == user_name("p1", 1)
     (True, False)
     """
+    return int(_names([user], seed)[0])
+
+
+def _names(users: list[str], seed: int) -> IntArray:
+    # The key is taken in once, and each id into a copy of what that left.
     key = seed.to_bytes(8, "little")
-    content = user.encode("utf-8", "surrogatepass")
-    digest = hashlib.blake2b(content, digest_size=_NAME_BYTES, key=key, person=_PERSON).digest()
-    return int.from_bytes(digest, "little") >> 1
+    keyed = hashlib.blake2b(digest_size=_NAME_BYTES, key=key, person=_PERSON)
+
+    def digest(user: str) -> bytes:
+        hashed = keyed.copy()
+        hashed.update(user.encode("utf-8", "surrogatepass"))
+        return hashed.digest()
+
+    words = np.frombuffer(b"".join(map(digest, users)), "<u8")
+    return (words >> np.uint64(1)).astype(np.int64)

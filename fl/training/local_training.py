@@ -6,9 +6,11 @@ for a system that does not train.  D is the number of the model's parameters thr
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -29,8 +31,8 @@ if TYPE_CHECKING:
 Rows: TypeAlias = FloatArray
 """One vector in each row: (rows, D)."""
 
-_MAX_GRADIENT_NUMBERS: Final = 2**24
-"""Most float64 numbers of gradients that are held at once: 128 MiB."""
+_MAX_NUMBERS: Final = 2**24
+"""About how many float64 numbers of updates, or of records, are held at once: 128 MiB."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,12 +204,12 @@ class TorchLocalTraining:
         """Yield the model deltas of users, in blocks; see `LocalTraining.user_deltas`."""
         from .deltas import delta_blocks
 
-        units = self._units_of(users)
-        blocks = delta_blocks(
-            self.model, parameters, units, self.recipe, number=number, device=self.device
-        )
-        for chosen, rows in blocks:
-            yield UpdateBlock(self._listed(units.user[chosen]), units.silo[chosen], rows)
+        for units in self._unit_blocks(users):
+            blocks = delta_blocks(
+                self.model, parameters, units, self.recipe, number=number, device=self.device
+            )
+            for chosen, rows in blocks:
+                yield UpdateBlock(self._listed(units.user[chosen]), units.silo[chosen], rows)
 
     def user_gradients(
         self, parameters: FloatArray, users: Sequence[Indices], number: int
@@ -215,15 +217,11 @@ class TorchLocalTraining:
         """Yield the mean gradients of users, in blocks of at most 128 MiB."""
         from .deltas import gradients
 
-        units = self._units_of(users)
-        # Rows of D numbers per block, so that a block stays within `_MAX_GRADIENT_NUMBERS`.
-        block_size = max(1, _MAX_GRADIENT_NUMBERS // self.model.parameters)
-        for first in range(0, len(units), block_size):
-            block = units.only(np.arange(first, min(first + block_size, len(units))))
+        for units in self._unit_blocks(users):
             rows = gradients(
-                self.model, parameters, block, seed=self.seed, number=number, device=self.device
+                self.model, parameters, units, seed=self.seed, number=number, device=self.device
             )
-            yield UpdateBlock(self._listed(block.user), block.silo, rows)
+            yield UpdateBlock(self._listed(units.user), units.silo, rows)
 
     def silo_deltas(self, parameters: FloatArray, number: int) -> Rows:
         """Return the model delta of each silo: (silos, D)."""
@@ -294,6 +292,16 @@ class TorchLocalTraining:
         for silo, members in enumerate(users):
             taking_part[silo, members] = True
         return self._user_units.only(taking_part[self._pairs.silo, self._pairs.user])
+
+    def _unit_blocks(self, users: Sequence[Indices]) -> Iterator[Units]:
+        """Yield these units in parts, whose records and updates have about `_MAX_NUMBERS` each."""
+        units = self._units_of(users)
+        values = math.prod(self.federation.features.shape[1:])
+        numbers = np.cumsum(np.maximum(self.model.parameters, units.sizes * values))
+        block = numbers // _MAX_NUMBERS
+        starts = [0, *(np.flatnonzero(np.diff(block)) + 1).tolist(), len(units)]
+        for first, last in pairwise(starts if len(units) else ()):
+            yield units if last - first == len(units) else units.only(np.arange(first, last))
 
     def _listed(self, names: Indices) -> Indices:
         """Return the places of users, by their names, in the list of users."""

@@ -133,6 +133,8 @@ class Units:
     def only(self, chosen: ArrayLike) -> Units:
         """Return some of the units, by index or by a mask; each trains as before."""
         units = np.arange(len(self))[np.asarray(chosen)]
+        if np.array_equal(units, np.arange(len(self))):
+            return self
         sizes = self.sizes[units]
         offsets = np.concatenate(([0], np.cumsum(sizes)))
         # Positions in `order` of the chosen units' records, one unit behind the other.

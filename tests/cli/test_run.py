@@ -199,15 +199,16 @@ def test_wrong_data_leave_no_folder(refused: Refused, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("fl")
-def test_a_value_that_is_no_number_leaves_no_folder(refused: Refused) -> None:
+def test_rows_of_somebody_under_the_name_of_a_data_set_are_refused(refused: Refused) -> None:
     columns = ["Time", *(f"V{number}" for number in range(1, 29)), "Amount", "Class"]
     rows = [",".join(["1.0"] * 30 + [str(index % 2)]) for index in range(400)]
-    wrong = [row.replace("1.0", "nan", 1) for row in rows]
-    Path("creditcard.csv").write_text("\n".join([",".join(columns), *wrong]) + "\n")
+    Path("creditcard.csv").write_text("\n".join([",".join(columns), *rows]) + "\n")
     config = Path(written()).read_text()
     data = 'name = "creditcard"\npath = "creditcard.csv"\n'
     Path("run.toml").write_text(config.replace('name = "breast-cancer"\n', data))
-    assert "NaN or infinite" in refused("run", "run.toml", "--out", "out")
+    said = refused("run", "run.toml", "--out", "out")
+    assert "not the published file" in said
+    assert 'name = "table"' in said
     assert not Path("out").exists()
 
 

@@ -12,12 +12,19 @@ from privplan.accountant.odometer import Odometer
 from privplan.accountant.randomness import Streams
 from privplan.accountant.records import RoundIntent, RoundRelease
 from privplan.fl.data.federation import Federation
+from privplan.fl.datasets import published
 from privplan.fl.frame.privacy import PrivacyTarget
 from privplan.fl.frame.setup import Setup
 from privplan.fl.settings.schema import TrainingSettings
 from privplan.fl.training.local_training import UpdateBlock
 
 from .foreign import brought
+
+
+@pytest.fixture
+def stand_ins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take small files for the data sets of papers: nothing is published of them."""
+    monkeypatch.setattr(published, "PUBLISHED", {})
 
 
 def make_federation(*, users=6, silos=3, records=40, features=4, seed=0):

@@ -181,6 +181,7 @@ def tiny_tcga(place: Path) -> Path:
     return place
 
 
+@pytest.mark.usefixtures("stand_ins")
 def test_tcga_rows_follow_the_table_and_the_split(tmp_path: Path) -> None:
     data = load("tcga-brca", tiny_tcga(tmp_path), normalisation="none")
     assert (data.features[:, 0].tolist(), data.test_features[:, 0].tolist()) == ([62.0], [61.0])
@@ -188,6 +189,7 @@ def test_tcga_rows_follow_the_table_and_the_split(tmp_path: Path) -> None:
     assert (data.silo.tolist(), data.test_silo.tolist()) == ([5], [0])
 
 
+@pytest.mark.usefixtures("stand_ins")
 @for_each(
     ("file", "old", "new", "message"),
     [
@@ -212,6 +214,7 @@ def test_a_wrong_tcga_file_is_refused(
         load("tcga-brca", tmp_path)
 
 
+@pytest.mark.usefixtures("stand_ins")
 def test_numbers_beyond_float32_are_refused_without_a_warning(tmp_path: Path) -> None:
     path = tiny_tcga(tmp_path) / "brca.csv"
     path.write_text(path.read_text().replace("61", "1e39"))
@@ -221,6 +224,7 @@ def test_numbers_beyond_float32_are_refused_without_a_warning(tmp_path: Path) ->
             load("tcga-brca", tmp_path)
 
 
+@pytest.mark.usefixtures("stand_ins")
 def test_a_split_without_patients_has_no_test_records_and_a_binary_file_is_no_table(
     tmp_path: Path,
 ) -> None:
@@ -249,6 +253,7 @@ def tiny_cards(place: Path, honest: int = 400, frauds: int = 20) -> Path:
     return place
 
 
+@pytest.mark.usefixtures("stand_ins")
 def test_creditcard_keeps_a_tenth_of_honest_training_payments(tmp_path: Path) -> None:
     data = load("creditcard", tiny_cards(tmp_path), normalisation="none")
     assert np.bincount(data.labels).tolist() == [34, 17]
@@ -261,6 +266,7 @@ def test_creditcard_keeps_a_tenth_of_honest_training_payments(tmp_path: Path) ->
     assert [fraud[int(line)] for line in lines] == labels.astype(bool).tolist()
 
 
+@pytest.mark.usefixtures("stand_ins")
 def test_creditcard_takes_a_file_and_the_callers_generator(tmp_path: Path) -> None:
     file = tiny_cards(tmp_path) / "creditcard.csv"
     fixed, again = load("creditcard", file), load("creditcard", str(tmp_path))
@@ -268,6 +274,7 @@ def test_creditcard_takes_a_file_and_the_callers_generator(tmp_path: Path) -> No
     assert fixed.digest == again.digest != other.digest
 
 
+@pytest.mark.usefixtures("stand_ins")
 @for_each(
     ("old", "new", "message"),
     [
@@ -288,9 +295,7 @@ def test_a_wrong_creditcard_file_is_refused(
         load("creditcard", file)
 
 
-def test_creditcard_refuses_a_file_without_frauds_and_an_empty_one(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="fewer than ten payments of one class"):
-        load("creditcard", tiny_cards(tmp_path, frauds=2))
+def test_an_empty_creditcard_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "creditcard.csv").write_text("")
     with pytest.raises(InvalidInput, match="has no column Time"):
         load("creditcard", tmp_path)
@@ -317,6 +322,7 @@ def tiny_mnist(place: Path, zipped: bool) -> Path:
     return place
 
 
+@pytest.mark.usefixtures("stand_ins")
 def test_mnist_is_read_from_idx_files_plain_and_gzipped(tmp_path: Path) -> None:
     places = [tmp_path / "plain", tmp_path / "zipped"]
     for zipped, place in enumerate(places):
@@ -329,6 +335,7 @@ def test_mnist_is_read_from_idx_files_plain_and_gzipped(tmp_path: Path) -> None:
     assert plain.digest == zipped_data.digest
 
 
+@pytest.mark.usefixtures("stand_ins")
 def test_wrong_idx_files_are_refused(tmp_path: Path) -> None:
     tiny_mnist(tmp_path, False)
     images, labels = (tmp_path / f"train-{kind}-ubyte" for kind in ("images-idx3", "labels-idx1"))

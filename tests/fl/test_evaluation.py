@@ -64,8 +64,9 @@ def of(name: str = "breast-cancer", *, run: str = "", data: str = "", more: str 
 
 
 @pytest.fixture
-def cards(tmp_path: Path) -> Any:
+def cards(tmp_path: Path, request: pytest.FixtureRequest) -> Any:
     """Return the maker of settings for data from a path."""
+    request.getfixturevalue("stand_ins")
     tiny_cards(tmp_path)
 
     def made(**more: str) -> Settings:

@@ -66,7 +66,7 @@ def test_every_key_reaches_the_settings() -> None:
         known = {item.name for item in fields(kinds[name])}
         derived = {
             "privacy": {"group"},
-            "data": {"silo_files"},
+            "data": {"silo_files", "handed_over"},
             "evaluation": {"test_file"},
         }.get(name, set())
         assert {key.name for key in table} == known - derived, name

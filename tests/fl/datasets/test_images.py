@@ -35,6 +35,7 @@ def tiny_emnist(place: Path, highest: int = 46, zipped: bool = True) -> Path:
     return place
 
 
+@pytest.mark.usefixtures("stand_ins")
 @for_each("zipped", [True, False])
 def test_emnist_is_read_and_turned_upright(tmp_path: Path, zipped: bool) -> None:
     data = load("emnist", tiny_emnist(tmp_path, zipped=zipped))
@@ -46,6 +47,7 @@ def test_emnist_is_read_and_turned_upright(tmp_path: Path, zipped: bool) -> None
     assert data.features[0, 0, 2, 5] < 1.0
 
 
+@pytest.mark.usefixtures("stand_ins")
 def test_wrong_files_of_emnist_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="no `path` is given"):
         load("emnist")
@@ -76,6 +78,7 @@ def tiny_cifar(place: Path, label: int = 7) -> Path:
     return place
 
 
+@pytest.mark.usefixtures("stand_ins")
 def test_cifar_10_is_read_from_its_binary_files(tmp_path: Path) -> None:
     data = load("cifar-10", tiny_cifar(tmp_path))
     assert data.features.shape == (20, 3, 32, 32)
@@ -96,6 +99,7 @@ def test_pickles_are_never_read(tmp_path: Path) -> None:
     assert not (tmp_path / "sprung").exists()
 
 
+@pytest.mark.usefixtures("stand_ins")
 def test_wrong_files_of_cifar_10_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"no file data_batch_1\.bin"):
         load("cifar-10", tmp_path)

@@ -26,6 +26,19 @@ def batch(words: Any, type: Any = None) -> Batch:
     return Batch({"a": cells}, np.arange(len(words)))
 
 
+def test_a_cell_is_the_same_number_whichever_cells_stand_beside_it() -> None:
+    """What Arrow reads at once, where all of a column are numbers, is what is read one by one."""
+    rng = np.random.default_rng(5)
+    letters = "0123456789+-.eEdxXnNaAiIfF_, \u0661"
+    sizes = rng.integers(1, 8, 3000)
+    drawn = ["".join(letters[i] for i in rng.integers(len(letters), size=n)) for n in sizes]
+    drawn += ["".join("0123456789+-.e"[i] for i in rng.integers(14, size=n)) for n in sizes]
+    schema = schema_of({"columns": {"a": {"kind": "number", "range": [0, 9], "gap": 4}}})
+    alone = [features_of(batch([word]), schema)[0, 0] for word in (*drawn, *WORDS)]
+    together = features_of(batch([*drawn, *WORDS]), schema)[:, 0]
+    assert np.array_equal(np.array(alone), together)
+
+
 @for_each(
     "column",
     [

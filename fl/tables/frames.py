@@ -1,0 +1,122 @@
+"""Frames of a program, as tables of Arrow: of pandas, of pyarrow, and of what speaks their tongue.
+
+No library of frames is imported: a frame is asked for what it offers.  Whatever a cell of a column
+of Python objects is, it becomes a text or a gap, as in a file; nothing is said of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+from ...accountant.errors import InvalidInput, kind_of
+from .batches import arrow
+
+if TYPE_CHECKING:
+    import pyarrow
+
+_WHAT_IS_A_FRAME: Final = (
+    "Give a DataFrame of pandas, a Table of pyarrow, or a frame with __arrow_c_stream__."
+)
+
+
+def arrow_table(frame: Any, needed: Collection[str]) -> pyarrow.Table:
+    """Return a frame as a table of Arrow, with the columns that are needed at least.
+
+    Of others there are the names.  The index of a DataFrame is no column of it.  Raises
+    `InvalidInput` for what is no frame.
+    """
+    pa = arrow()
+    if isinstance(frame, pa.Table):
+        return frame
+    # pandas before streams: its own stream refuses a column for what one of its cells is.
+    if all(hasattr(frame, name) for name in ("columns", "iloc", "__getitem__")):
+        return _of_pandas(frame, needed)
+    try:
+        if hasattr(frame, "__arrow_c_stream__"):
+            return pa.table(frame)
+        if hasattr(frame, "__dataframe__"):
+            from pyarrow.interchange import from_dataframe
+
+            return from_dataframe(frame)
+    except Exception as error:  # whatever another library raises, which may name a value
+        raise InvalidInput(
+            f"The frame cannot be read ({type(error).__name__}).",
+            "Its own library hands its columns out.",
+            _WHAT_IS_A_FRAME,
+        ) from None
+    raise InvalidInput(
+        f"`frame` is {kind_of(frame)}.",
+        "Rows are read from the columns of a frame.",
+        _WHAT_IS_A_FRAME,
+    )
+
+
+def _of_pandas(frame: Any, needed: Collection[str]) -> pyarrow.Table:
+    pa = arrow()
+    names = list(frame.columns)
+    for name in names:
+        if not isinstance(name, str):
+            raise InvalidInput(
+                f"The frame has a column whose name is {kind_of(name)}.",
+                "The schema describes columns by their names.",
+                "Rename it to a text: frame.columns = frame.columns.map(str).",
+            )
+        if names.count(name) > 1:  # which it would hand out as a frame
+            raise InvalidInput(
+                f"The frame has two columns {name!r:.60}.",
+                "Nobody can tell which of them is meant.",
+                "Rename one of them.",
+            )
+    nothing = pa.nulls(len(frame))
+    return pa.table(
+        {name: _column(frame[name], name) if name in needed else nothing for name in names}
+    )
+
+
+def _column(series: Any, name: str) -> pyarrow.Array:
+    """Return a column by its type; one of objects holds texts, whatever its cells are."""
+    pa = arrow()
+    kind = getattr(series.dtype, "categories", series).dtype
+    if getattr(kind, "kind", "") == "O" and str(kind).startswith(("object", "str")):
+        return _texts(series.to_numpy())
+    try:
+        return pa.array(
+            series if hasattr(series, "__arrow_array__") else series.to_numpy(), from_pandas=True
+        )
+    except Exception as error:  # by the type of the column alone
+        raise InvalidInput(
+            f"The frame has a column {name!r:.60} of type {kind!s:.60} ({type(error).__name__}).",
+            "A column of a table holds texts, numbers or truths.",
+            "Change its type, or leave it out of the frame.",
+        ) from None
+
+
+def _texts(cells: Iterable[Any]) -> pyarrow.Array:
+    pa = arrow()
+    try:
+        return pa.array(cells, pa.string(), from_pandas=True)
+    except (pa.ArrowException, TypeError, ValueError):
+        return pa.array([_text(cell) for cell in cells], pa.string())
+
+
+def _text(cell: Any) -> str | None:
+    """Return a cell as a file would have it; None for what none would, and for a missing one."""
+    if getattr(cell, "shape", None) == () and hasattr(cell, "item"):
+        cell = cell.item()
+    if isinstance(cell, bytes):
+        try:
+            return cell.decode()
+        except UnicodeDecodeError:
+            return None
+    if isinstance(cell, str):
+        # Half a character is no text in any file.
+        return cell if cell.isascii() or cell == cell.encode("utf-8", "replace").decode() else None
+    if isinstance(cell, bool):
+        return "true" if cell else "false"
+    if isinstance(cell, int):
+        return str(cell) if abs(cell) < 10**300 else "1e400" if cell > 0 else "-1e400"
+    if isinstance(cell, float) and not math.isnan(cell):
+        return repr(cell)
+    return None
