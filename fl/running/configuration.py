@@ -16,6 +16,7 @@ from ..declarations.registry import keys_by_table
 from ..declarations.toml_key import Key
 from ..settings.file import completed, content_of, parse
 from ..settings.schema import Settings
+from .found_code import with_found_code, without_code
 from .toml_writer import toml_bytes
 
 RunDescription: TypeAlias = Settings | Mapping[str, Mapping[str, object]] | str | Path
@@ -51,7 +52,7 @@ class Configuration:
     def read(cls, path: Path, *, within: Path | None = None) -> Configuration:
         """Return that of a file, as `content_of`; `InvalidInput` says what is wrong with it."""
         content = content_of(path, within=within)
-        return cls(content, parse(content, path.name))
+        return cls(content, with_found_code(parse(content, path.name)))
 
     @classmethod
     def of(cls, given: RunDescription) -> Configuration:
@@ -65,9 +66,9 @@ class Configuration:
         tables = _described_tables(given) if isinstance(given, Settings) else given
         content = toml_bytes(tables)
         settings = parse(content, _UNNAMED_CONFIGURATION)
-        if isinstance(given, Settings) and settings != given:
+        if isinstance(given, Settings) and settings != without_code(given):
             raise _unwritable(given, settings)
-        return cls(content, settings, from_file=False)
+        return cls(content, with_found_code(settings), from_file=False)
 
     def same_as(self, other: Configuration) -> bool:
         """Return whether this is the configuration that another one is a copy of."""
@@ -86,7 +87,8 @@ class Configuration:
         accepted = replace(self.settings, privacy=replace(self.settings.privacy, accept_delta=True))
         with contextlib.suppress(InvalidInput):
             content = _PRIVACY_HEADER.sub(rb"\g<0>\naccept_delta = true", self.content, count=1)
-            if content != self.content and parse(content, _UNNAMED_CONFIGURATION) == accepted:
+            said = parse(content, _UNNAMED_CONFIGURATION)
+            if content != self.content and said == without_code(accepted):
                 return Configuration(content, accepted, self.from_file)
         raise InvalidInput(
             "To accept a delta from outside, the configuration needs a line [privacy], without "
@@ -161,7 +163,7 @@ def _described_tables(settings: Settings) -> dict[str, dict[str, Any]]:
 
 def _require_plain(settings: Settings) -> None:
     """Raise `InvalidInput` where settings that were made by hand hold what no key has."""
-    for table, at in _tables(settings).items():
+    for table, at in _tables(without_code(settings)).items():
         for key, value in vars(at).items():
             kinds = (str, Path) if (table, key) in _PATH_KEYS else (str, Path, Real, tuple)
             if value is not None and not isinstance(value, kinds):

@@ -175,7 +175,7 @@ def per_example_gradients(
     )
 
 
-@torch.inference_mode()
+@torch.no_grad()
 def _deltas(
     model: Model, start: FloatArray, block: Block, source: Source, recipe: Recipe
 ) -> FloatArray:
@@ -217,7 +217,7 @@ def _proximal_steps(
     return [length * (weight - initial[: len(weight)]) for weight, initial in pairs]
 
 
-@torch.inference_mode()
+@torch.no_grad()
 def _gradients(model: Model, start: FloatArray, block: Block, source: Source) -> FloatArray:
     """Return the mean gradient of a block's units: (units, D) float64."""
     initial = torch.from_numpy(start).to(source.device, source.dtype)
