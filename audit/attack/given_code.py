@@ -1,6 +1,6 @@
 """The code of a run's own model, which a person gives an attack: a log names none that is loaded.
 
-    digest in the log  =  digest of a file that was given      the file is executed
+digest in the log  =  digest of a file that was given      the file is executed
 """
 
 from __future__ import annotations

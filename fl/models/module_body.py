@@ -112,13 +112,34 @@ class ModuleBody:
         module fails has NaN, which its own records alone decide.
         """
         with unheard():
-            if not self.one_by_one:
-                try:
-                    return self.stacked(loss, weights, x, labels, share, keys)
-                except Exception as error:  # whatever records make of the module
-                    if _out_of_memory(error):
-                        raise
-            return self.looped(loss, weights, x, labels, share, keys)
+            if self.one_by_one:
+                return self.looped(loss, weights, x, labels, share, keys)
+            try:
+                return self.stacked(loss, weights, x, labels, share, keys)
+            except Exception as error:  # whatever somebody's records make of the module
+                if _out_of_memory(error):
+                    raise
+            # Each by itself, in the same way: so nobody's trouble moves another's last bits.
+            rows = [
+                self._alone(
+                    loss,
+                    [weight[unit : unit + 1] for weight in weights],
+                    x[unit : unit + 1],
+                    labels[unit : unit + 1],
+                    share[unit : unit + 1],
+                    None if keys is None else keys[unit : unit + 1],
+                )
+                for unit in range(len(x))
+            ]
+        return [torch.cat(parts) for parts in zip(*rows, strict=True)]
+
+    def _alone(self, loss: Loss, weights: Sequence[Tensor], *records: Any) -> list[Tensor]:
+        try:
+            return self.stacked(loss, weights, *records)
+        except Exception as error:  # whatever this unit's records make of the module
+            if _out_of_memory(error):
+                raise
+            return [torch.full_like(weight, math.nan) for weight in weights]
 
     def stacked(
         self,

@@ -62,6 +62,14 @@ def require_sound(module: object, door: Door) -> nn.Module:
         raise _refused(
             door, f"is {kind_of(module)}, and no torch.nn.Module", "", "Return a module."
         )
+    for name, value in (*module.named_parameters(), *module.named_buffers()):
+        if isinstance(value, UninitializedTensorMixin):
+            raise _refused(
+                door,
+                f"has no shape yet at {name}",
+                "How many numbers are released is public, and known before the first round.",
+                "Give the sizes instead of using a lazy layer.",
+            )
     for name, layer in module.named_modules():
         where = name or type(layer).__name__
         if any(getattr(layer, hooks, None) for hooks in _HOOKS):
@@ -80,13 +88,6 @@ def require_sound(module: object, door: Door) -> nn.Module:
                 "Use torch.nn.GroupNorm or torch.nn.LayerNorm.",
             )
     for name, value in (*module.named_parameters(), *module.named_buffers()):
-        if isinstance(value, UninitializedTensorMixin):
-            raise _refused(
-                door,
-                f"has no shape yet at {name}",
-                "How many numbers are released is public, and known before the first round.",
-                "Give the sizes instead of using a lazy layer.",
-            )
         if value.is_complex():
             raise _refused(door, f"has complex numbers at {name}", "", "Use real ones.")
         if value.is_floating_point() and not bool(torch.isfinite(value).all()):
@@ -309,19 +310,17 @@ def _require_alone(door: Door, of: Callable[[Tensor], Tensor], x: Tensor, output
     others[1:] = x[1:].flip(0) * 3.0
     tries = {
         "the records beside it": [
-            (of(x[:1]), together[:1]),
-            (of(x[1:2]), together[1:2]),
-            (of(x[:3]), together[:3]),
-            (_try(of, others), together[:1]),
-            (of(x.flip(0)).flip(0), together),
+            (_tried(of, x[:1]), together[:1]),
+            (_tried(of, x[1:2]), together[1:2]),
+            (_tried(of, x[:3]), together[:3]),
+            (_tried(of, x.flip(0), together).flip(0), together),
+            (_tried(of, others, together)[:1], together[:1]),
         ],
         "what was computed before": [(of(x), together)],
     }
     for on, pairs in tries.items():
         for one, two in pairs:
-            if one is None:
-                continue
-            if one.ndim != 2 or one.shape[1] != outputs or not _close(one[: len(two)], two):
+            if one.shape[1:] != (outputs,) or not _close(one, two):
                 raise _refused(
                     door,
                     f"makes outputs of a record that depend on {on}",
@@ -331,12 +330,12 @@ def _require_alone(door: Door, of: Callable[[Tensor], Tensor], x: Tensor, output
                 )
 
 
-def _try(of: Callable[[Tensor], Tensor], x: Tensor) -> Tensor | None:
-    """Return outputs; None where records of another size are none that the module takes."""
+def _tried(of: Callable[[Tensor], Tensor], x: Tensor, otherwise: Tensor | None = None) -> Tensor:
+    """Return outputs; where the module fails, `otherwise`, or none at all."""
     try:
         return of(x)
     except Exception:
-        return None
+        return torch.empty(0) if otherwise is None else otherwise
 
 
 def _require_unchanged(body: ModuleBody, door: Door, x: Tensor) -> None:
