@@ -52,6 +52,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         Path("net.py").write_text(NET)
         for system, silos in (("uldp-avg", 3), ("flame-simple", 1)):
             text = CONFIGURATION.replace("SYSTEM", system).replace("SILOS", str(silos))
+            if system.startswith("flame"):
+                text += '[flame]\ntransport = "ideal"\n'
             Path(f"{system}.toml").write_text(text)
             code, said = called("run", f"{system}.toml", "--out", system)
             assert code == 0, said
