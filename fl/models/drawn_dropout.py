@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from typing import Final
 
-import torch
 from torch import Tensor, nn
 
 from ...accountant.errors import InvalidInput
@@ -88,8 +87,3 @@ def with_drawn_dropout(module: nn.Module, draws: UnitDraws) -> tuple[nn.Module, 
             if isinstance(child, kinds):
                 parent._modules[name] = drawn(child)
     return module, max(rates)
-
-
-def no_unit() -> Tensor:
-    """Return a key that stands for none, for a pass without dropout."""
-    return torch.zeros((), dtype=torch.int64)

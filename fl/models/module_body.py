@@ -70,8 +70,10 @@ class ModuleBody:
         named = dict(self.evaluating.named_parameters())
         self.trained = {name: each for name, each in named.items() if each.requires_grad}
         self.one_by_one = False
-        self._kept = {name: each for name, each in named.items() if not each.requires_grad}
-        self._kept |= dict(self.evaluating.named_buffers())
+        self._kept: dict[str, Tensor] = {
+            name: each for name, each in named.items() if not each.requires_grad
+        }
+        self._kept.update(self.evaluating.named_buffers())
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:

@@ -164,7 +164,7 @@ class OwnModel(Model):
     def _shaped(self, weights: Weights) -> list[Tensor]:
         """Return weights in the shapes of the parameters: (units, ...)."""
         return [
-            weight[:, : math.prod(shape)].unflatten(1, shape) if shape else weight[:, 0]
+            weight[:, : math.prod(shape)].view(len(weight), *shape)
             for weight, shape in zip(weights, self.shapes, strict=True)
         ]
 

@@ -6,7 +6,7 @@ import hashlib
 import inspect
 import random
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from ...accountant.errors import InvalidInput, PrivplanError, Unsupported, kind_of
+from .door import Door
 from .losses import (
     NAMED_LOSSES,
     BinaryCrossEntropy,
@@ -24,15 +25,8 @@ from .losses import (
 )
 from .model import Model
 from .module_body import unheard
-from .module_checks import (
-    Door,
-    choose_way,
-    copied,
-    numbers_kept,
-    outputs_of,
-    require_own_loss,
-    require_sound,
-)
+from .module_checks import copied, outputs_of, require_own_loss, require_sound
+from .module_gradients import choose_way, numbers_kept
 from .own_model import OwnModel, flat_parameters
 
 PUBLIC_ARGUMENTS = ("features", "shape", "classes", "dropout")
@@ -106,13 +100,16 @@ def own_model(
 def seeded(seed: int) -> Iterator[None]:
     """Let the seed decide what is drawn within, and leave no trace of it outside."""
     of_numpy, of_python = np.random.get_state(), random.getstate()
-    with torch.random.fork_rng(devices=[]):
+    # Code of one's own may set these for itself, and the rest of the run must not notice.
+    kind = torch.get_default_dtype()
+    with torch.random.fork_rng(devices=[]), torch.enable_grad():
         torch.manual_seed(seed)
         np.random.seed(seed % 2**32)
         random.seed(seed)
         try:
             yield
         finally:
+            torch.set_default_dtype(kind)
             np.random.set_state(of_numpy)
             random.setstate(of_python)
 
@@ -152,10 +149,9 @@ def _made(value: object, known: Mapping[str, Any], name: str) -> object:
             "It must be a torch.nn.Module, or a function that returns one.",
             "Name such a function.",
         )
-    try:
+    asked: Mapping[str, inspect.Parameter] = {}
+    with suppress(TypeError, ValueError):  # some functions have no signature
         asked = inspect.signature(value).parameters
-    except (TypeError, ValueError):
-        asked = {}
     given = {key: known[key] for key in PUBLIC_ARGUMENTS if key in asked}
     fixed = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     open_ones = [

@@ -30,11 +30,14 @@ def with_code(
     loss_digest: str | None = None,
 ) -> Settings:
     """Return settings that carry code; digests are those of its files, or of objects as given."""
-    digests = {
-        "model_digest": code.model.digest if isinstance(code.model, CodeFile) else model_digest,
-        "loss_digest": code.loss.digest if isinstance(code.loss, CodeFile) else loss_digest,
-    }
-    return replace(settings, training=replace(settings.training, own_code=code, **digests))
+    if isinstance(code.model, CodeFile):
+        model_digest = code.model.digest
+    if isinstance(code.loss, CodeFile):
+        loss_digest = code.loss.digest
+    carrying = replace(
+        settings.training, own_code=code, model_digest=model_digest, loss_digest=loss_digest
+    )
+    return replace(settings, training=carrying)
 
 
 def without_code(settings: Settings) -> Settings:

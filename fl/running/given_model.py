@@ -153,13 +153,14 @@ def _source(value: Any) -> bytes | None:
 
     What a closure or a part of a function remembers stands in no file.
     """
-    if not inspect.isfunction(value) and not inspect.isclass(value):
+    if _is_object(value):
         return None
-    module = sys.modules.get(value.__module__)
-    if getattr(module, value.__qualname__, None) is not value:
+    defined: Any = value
+    module = sys.modules.get(defined.__module__)
+    if getattr(module, defined.__qualname__, None) is not value:
         return None
     try:
-        file = inspect.getsourcefile(value)
+        file = inspect.getsourcefile(defined)
         content = None if file is None else Path(file).read_bytes()
     except (TypeError, OSError):
         return None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -120,6 +122,18 @@ def _dropped(module: Function, out: Tensor) -> Tensor:
     return torch.nn.functional.dropout(out, 0.1, module.training)
 
 
+def _skipped(_: Function, out: Tensor) -> Tensor:
+    return out * 2.0 if random.random() < 1e-9 else out
+
+
+def _jittered(_: Function, out: Tensor) -> Tensor:
+    return out * 2.0 if np.random.rand() < 1e-9 else out
+
+
+def _by_generator(_: Function, out: Tensor) -> Tensor:
+    return out + torch.rand(out.shape, generator=torch.Generator().manual_seed(3))
+
+
 def _single(_: Function, out: Tensor) -> Tensor:
     return out.float()
 
@@ -183,6 +197,9 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "remembers": (lambda: Function(_remembered), "depend on "),
     "changes a buffer": (lambda: Function(_summed), "changes seen when records pass"),
     "draws": (lambda: Function(_noisy), "draws random numbers"),
+    "draws from Python": (lambda: Function(_skipped), r"draws random numbers \(random\)"),
+    "draws from NumPy": (lambda: Function(_jittered), r"draws random numbers \(numpy"),
+    "draws from its own": (lambda: Function(_by_generator), r"draws random numbers \(aten"),
     "drops by hand": (lambda: Function(_dropped), "draws random numbers"),
     "has too few outputs": (lambda: Function(_flattened), r"outputs of shape \(17,\)"),
     "has other outputs": (lambda: nn.Linear(FEATURES, 7), r"outputs of shape \(17, 7\)"),
