@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 from ...accountant.errors import InvalidInput, kind_of
 from ..declarations.data_table import DataSettings
 from ..declarations.declaration import AS_PUBLISHED, Declaration
-from ..declarations.own_code import logged_reference
+from ..declarations.own_code import is_own, logged_reference
 from ..declarations.registry import declaration_of
 from ..declarations.sealed_items import sealed_items
 from ..declarations.shared_tables import (
@@ -178,6 +178,7 @@ def circumstances_of(settings: Settings, silos: int) -> Circumstances:
         honest_server=masked and silos <= 2 * security.dropouts + security.colluders,
         moments=settings.data.normalisation == "private",
         trials=settings.run.trials,
+        own_code=is_own(settings.training.model),
     )
 
 
