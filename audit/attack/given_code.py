@@ -35,6 +35,7 @@ def with_code_of(settings: Settings, files: Sequence[Path]) -> Settings:
             "The run trained a model of privplan's, or an object that a program gave it.",
             "Leave it out.",
         )
+    # The digest decides which file is which, whatever a stranger's log calls them.
     given = {file: CodeFile.digest_at(file) for file in files}
     digests = {digest for _, digest in wanted.values()}
     other = next((file for file, digest in given.items() if digest not in digests), None)
@@ -44,11 +45,11 @@ def with_code_of(settings: Settings, files: Sequence[Path]) -> Settings:
             "What another model shows says nothing of this run.",
             "Give the file as it was when the run began.",
         )
-    found: dict[str, CodeFile] = {}
+    files_by_key: dict[str, CodeFile] = {}
     for key, (reference, digest) in wanted.items():
         file = next((file for file, of in given.items() if of == digest), None)
         if file is not None:
             attribute = reference.rpartition(":")[2]
-            found[key] = CodeFile(reference, file, None, attribute, digest)
-    code = OwnCode(found.get("model"), found.get("loss"))
-    return replace(settings, training=replace(how, own_code=code))
+            files_by_key[key] = CodeFile(reference, file, None, attribute, digest)
+    code = OwnCode(files_by_key.get("model"), files_by_key.get("loss"))
+    return replace(settings, training=replace(how, executable=code))

@@ -170,7 +170,7 @@ def circumstances_of(rounds: Rounds) -> Circumstances:
         honest_server=_trusts_server(rounds),
         moments=any(spent.intent.phase == NORMALISING for spent in rounds.ledger.spent),
         each=frozenset(each),
-        own_code=is_own(configured_value(rounds.ledger, "training", "model")),
+        owners_code=is_own(configured_value(rounds.ledger, "training", "model")),
     )
 
 

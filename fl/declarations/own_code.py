@@ -74,8 +74,8 @@ def code_digest(**field: object) -> str:
 def logged_reference(name: str) -> str:
     """Return a reference as a log has it: the file without its folders, which may name somebody.
 
-    >>> logged_reference("/home/ada/trial/net.py:make"), logged_reference("models.nets:make")
-    ('net.py:make', 'models.nets:make')
+    >>> logged_reference(r"C:\\Users\\Ada\\model.py:make"), logged_reference("models.nets:make")
+    ('model.py:make', 'models.nets:make')
     """
     where, colon, attribute = name.rpartition(":")
     if not colon or not where.endswith(".py"):
@@ -179,8 +179,8 @@ def _name_or_reference(words: tuple[str, ...], field: dict[str, object]) -> str:
         try:
             return validate.choice(words, **field)
         except InvalidInput as error:
-            own = f'Or name your own: {name} = "model.py:make".'
-            raise InvalidInput(error.what, error.why, f"{error.next_step} {own}".strip()) from None
+            hint = f'Or name your own: {name} = "model.py:make".'
+            raise InvalidInput(error.what, error.why, f"{error.next_step} {hint}".strip()) from None
     where, _, attribute = value.rpartition(":")
     fits = value == FROM_PYTHON or (
         value.isprintable()
@@ -201,6 +201,7 @@ def _source_of(module: str, reference: str) -> Path:
     spec: ModuleSpec | None = None
     places = None
     names = module.split(".")
+    # Package by package: `importlib.util.find_spec` would import those above the module.
     for depth in range(1, len(names) + 1):
         spec = _spec(".".join(names[:depth]), places)
         places = None if spec is None else spec.submodule_search_locations

@@ -190,7 +190,7 @@ class TrainingSettings:
     """`[training]`: how models are trained.  `seed` (first model, order of batches) is public.
 
     Of a model of one's own `model_digest` and `loss_digest` say in the log which code it was, and
-    `own_code` loads it: only who runs a configuration has that, and no log.
+    `executable` loads it: only who runs a configuration has that, and no log.
     """
 
     weighting: Literal["uniform", "records"] = key(
@@ -253,7 +253,7 @@ class TrainingSettings:
     )
     model_digest: str | None = None
     loss_digest: str | None = None
-    own_code: OwnCode | None = field(default=None, compare=False, repr=False)
+    executable: OwnCode | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -83,7 +83,7 @@ STUDY_KEYS: Final = ("bad_silos", "bad_labels")
 """Keys of [data] by which a study gives some silos bad labels."""
 
 UNLOGGED_KEYS: Final = (
-    *("path", "columns", "silo_files", "test_file", "own_code"),
+    *("path", "columns", "silo_files", "test_file", "executable"),
     *("fsync", "sign_key", "save_models", "keep_transcripts", "processes"),
 )
 """Keys that never reach the log: a path may name a person, the others change nothing in a run."""

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ...accountant.errors import InvalidInput
 
-SEED: Final = 20260711
+TRIAL_SEED: Final = 20260711
 """Seed of the public inputs."""
 
 TOLERANCE: Final = 1e-9
@@ -35,10 +35,10 @@ def public_labels(door: Door, records: int) -> Tensor:
     return torch.arange(records) % door.classes
 
 
-def close(one: Tensor, two: Tensor, tolerance: float = TOLERANCE) -> bool:
-    size = max(1.0, float(two.abs().max())) if two.numel() else 1.0
-    return one.shape == two.shape and bool(
-        torch.allclose(one, two, rtol=tolerance, atol=tolerance * size)
+def close(values: Tensor, expected: Tensor, tolerance: float = TOLERANCE) -> bool:
+    size = max(1.0, float(expected.abs().max())) if expected.numel() else 1.0
+    return values.shape == expected.shape and bool(
+        torch.allclose(values, expected, rtol=tolerance, atol=tolerance * size)
     )
 
 

@@ -64,10 +64,10 @@ def with_drawn_dropout(module: nn.Module, draws: UnitDraws) -> tuple[nn.Module, 
     kinds = (nn.Dropout, *_WHOLE_CHANNELS)
     rates = [0.0]
     # One layer that stands in several places stays one layer.
-    made: dict[int, nn.Module] = {}
+    layers: dict[int, nn.Module] = {}
 
     def drawn(layer: nn.Module) -> nn.Module:
-        if id(layer) not in made:
+        if id(layer) not in layers:
             rate = round(float(layer.p) * DROPOUT_LEVELS) / DROPOUT_LEVELS  # type: ignore[arg-type]
             if rate >= 1.0:
                 raise InvalidInput(
@@ -77,8 +77,8 @@ def with_drawn_dropout(module: nn.Module, draws: UnitDraws) -> tuple[nn.Module, 
                 )
             rates.append(rate)
             whole = isinstance(layer, _WHOLE_CHANNELS)
-            made[id(layer)] = _DrawnDropout(rate, draws, channels=whole)
-        return made[id(layer)]
+            layers[id(layer)] = _DrawnDropout(rate, draws, channels=whole)
+        return layers[id(layer)]
 
     if isinstance(module, kinds):
         module = drawn(module)

@@ -56,7 +56,7 @@ def unheard() -> Iterator[None]:
 
 
 class ModuleBody:
-    """A copy of a module, in float64; `one_by_one` says that units go through it by themselves."""
+    """A copy of a module, in float64; `vectorised` says that units go through it together."""
 
     def __init__(self, module: nn.Module) -> None:
         self.evaluating = copy.deepcopy(module).double().eval()
@@ -64,12 +64,14 @@ class ModuleBody:
         self.training, self.dropout = with_drawn_dropout(
             copy.deepcopy(self.evaluating).train(), self.draws
         )
+        # In training it would normalise by the batch, and remember it.
         for layer in self.training.modules():
             if isinstance(layer, _NormBase) and layer.track_running_stats:
                 layer.eval()
+        # A parameter that stands in several places is listed once, and stays tied to all of them.
         named = dict(self.evaluating.named_parameters())
         self.trained = {name: each for name, each in named.items() if each.requires_grad}
-        self.one_by_one = False
+        self.vectorised = True
         self._kept: dict[str, Tensor] = {
             name: each for name, each in named.items() if not each.requires_grad
         }
@@ -96,8 +98,8 @@ class ModuleBody:
         self.draws.begin(key)
         values = dict(zip(self.trained, weights, strict=True)) | self.constants(x)
         module = self.training if training else self.evaluating
-        made: Tensor = torch.func.functional_call(module, values, (x,))
-        return made
+        logits: Tensor = torch.func.functional_call(module, values, (x,))
+        return logits
 
     def gradients(
         self,
@@ -114,7 +116,7 @@ class ModuleBody:
         module fails has NaN, which its own records alone decide.
         """
         with unheard():
-            if self.one_by_one:
+            if not self.vectorised:
                 return self.looped(loss, weights, x, labels, share, keys)
             try:
                 return self.stacked(loss, weights, x, labels, share, keys)
@@ -160,10 +162,11 @@ class ModuleBody:
             out = self.outputs(weight, x, training=True, key=key[0] if key else None)
             return loss.value(out[None], labels[None], share[None])[0]
 
+        # One function of one unit, over the first axis of all: weights, records, shares and key.
         each = () if keys is None else (keys,)
         per_unit = torch.func.vmap(torch.func.grad(of_unit))
-        found: Sequence[Tensor] = per_unit(tuple(weights), x, labels, share, *each)
-        return list(found)
+        slopes: Sequence[Tensor] = per_unit(tuple(weights), x, labels, share, *each)
+        return list(slopes)
 
     def looped(
         self,
@@ -175,11 +178,12 @@ class ModuleBody:
         keys: Tensor | None,
     ) -> list[Tensor]:
         """Return the same unit by unit, without padding, for what vmap cannot do."""
-        found = [
+        slopes = [
             torch.empty_like(weight, memory_format=torch.contiguous_format) for weight in weights
         ]
         with torch.random.fork_rng(devices=[]):
             for unit in range(len(x)):
+                # Fresh tensors for each unit: where they begin depends on no other.
                 present = share[unit] > 0
                 key = None if keys is None else keys[unit]
                 # A generator that is used against all rules tells nothing of other units.
@@ -195,9 +199,9 @@ class ModuleBody:
                     if _out_of_memory(error):
                         raise
                     rows = [torch.full_like(weight[unit], math.nan) for weight in weights]
-                for into, row in zip(found, rows, strict=True):
+                for into, row in zip(slopes, rows, strict=True):
                     into[unit] = row
-        return found
+        return slopes
 
     def _of_unit(
         self,

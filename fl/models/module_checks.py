@@ -19,11 +19,11 @@ from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 from ...accountant.errors import InvalidInput, PrivplanError, kind_of
 from .chance import drawn
-from .door import SEED, Door, close, failed, public_labels, refused
+from .door import TRIAL_SEED, Door, close, failed, public_labels, refused
 from .losses import OwnLoss
 from .module_body import ModuleBody, unheard
 
-_RECORDS: Final = 17
+_TRIAL_RECORDS: Final = 17
 """How many records are tried together."""
 
 _HOOKS: Final = (
@@ -115,11 +115,11 @@ def outputs_of(body: ModuleBody, door: Door) -> tuple[int, Tensor]:
 
 def require_own_loss(loss: OwnLoss, door: Door, outputs: int) -> None:
     """Raise `InvalidInput` for a loss that is no term of each record by itself."""
-    rng = torch.Generator().manual_seed(SEED)
-    logits = torch.randn(_RECORDS, outputs, dtype=torch.float64, generator=rng)
-    labels = public_labels(door, _RECORDS)
+    rng = torch.Generator().manual_seed(TRIAL_SEED)
+    logits = torch.randn(_TRIAL_RECORDS, outputs, dtype=torch.float64, generator=rng)
+    labels = public_labels(door, _TRIAL_RECORDS)
     try:
-        with torch.no_grad(), unheard(), drawn() as found:
+        with torch.no_grad(), unheard(), drawn() as draws:
             each = loss.each(logits, labels)
             alone = torch.cat(
                 [loss.each(logits[i : i + 1], labels[i : i + 1]).reshape(-1) for i in range(3)]
@@ -127,18 +127,18 @@ def require_own_loss(loss: OwnLoss, door: Door, outputs: int) -> None:
             few = loss.each(logits[:3], labels[:3])
     except Exception as error:  # whatever the loss does
         raise failed(door, "has a loss that fails on random outputs", error) from error
-    if not isinstance(each, Tensor) or each.shape != (_RECORDS,):
+    if not isinstance(each, Tensor) or each.shape != (_TRIAL_RECORDS,):
         shape = tuple(each.shape) if isinstance(each, Tensor) else kind_of(each)
         raise refused(
             door,
-            f"has a loss that returns {shape} for {_RECORDS} records",
+            f"has a loss that returns {shape} for {_TRIAL_RECORDS} records",
             "The loss is a sum of terms of single records, and it is for privplan to add them up.",
             'Return one number for each record, (records,): reduction="none".',
         )
     if not bool(torch.isfinite(each).all()):
         raise refused(door, "has a loss that is not finite on random outputs", "", "Repair it.")
-    if found:
-        raise _by_chance(door, "has a loss that", found)
+    if draws:
+        raise _by_chance(door, "has a loss that", draws)
     if not (close(alone, each[:3]) and few.shape == (3,) and close(few, each[:3])):
         raise refused(
             door,
@@ -173,8 +173,8 @@ def _first(body: ModuleBody, door: Door) -> tuple[Tensor, Tensor]:
 
 
 def _inputs(shape: tuple[int, ...]) -> Iterator[Tensor]:
-    rng = torch.Generator().manual_seed(SEED)
-    size = (_RECORDS, *shape)
+    rng = torch.Generator().manual_seed(TRIAL_SEED)
+    size = (_TRIAL_RECORDS, *shape)
     yield torch.randn(size, dtype=torch.float64, generator=rng)
     yield torch.rand(size, dtype=torch.float64, generator=rng)
     yield torch.ones(size, dtype=torch.float64)
@@ -187,16 +187,16 @@ def _outputs(body: ModuleBody, x: Tensor, *, training: bool) -> Any:
 
 def _require_no_chance(body: ModuleBody, door: Door, x: Tensor) -> None:
     for training in (True, False):
-        with drawn() as found:
+        with drawn() as draws:
             _outputs(body, x, training=training)
-        if found:
-            raise _by_chance(door, "", found)
+        if draws:
+            raise _by_chance(door, "", draws)
 
 
-def _by_chance(door: Door, what: str, found: list[str]) -> InvalidInput:
+def _by_chance(door: Door, what: str, draws: list[str]) -> InvalidInput:
     return refused(
         door,
-        f"{what} draws random numbers ({found[0]})".strip(),
+        f"{what} draws random numbers ({draws[0]})".strip(),
         "They would come from one generator for all, which others' absence moves.",
         "Use torch.nn.Dropout, whose draws follow from the run's seed, user and round.",
     )
@@ -204,6 +204,7 @@ def _by_chance(door: Door, what: str, found: list[str]) -> InvalidInput:
 
 def _require_alone(door: Door, of: Callable[[Tensor], Tensor], x: Tensor, outputs: int) -> None:
     """Raise `InvalidInput` unless each row of output depends on its own record alone."""
+    # Alone, in smaller company, beside larger records, in another order, and once more.
     together = of(x)
     others = x.clone()
     others[1:] = x[1:].flip(0) * 3.0
@@ -218,8 +219,8 @@ def _require_alone(door: Door, of: Callable[[Tensor], Tensor], x: Tensor, output
         "what was computed before": [(of(x), together)],
     }
     for on, pairs in tries.items():
-        for one, two in pairs:
-            if one.shape[1:] != (outputs,) or not close(one, two):
+        for values, expected in pairs:
+            if values.shape[1:] != (outputs,) or not close(values, expected):
                 raise refused(
                     door,
                     f"makes outputs of a record that depend on {on}",
@@ -240,6 +241,7 @@ def _tried(of: Callable[[Tensor], Tensor], x: Tensor, otherwise: Tensor | None =
 def _require_unchanged(body: ModuleBody, door: Door, x: Tensor) -> None:
     """Raise `InvalidInput` where a call changes a buffer or a parameter."""
     for module in (body.training, body.evaluating):
+        # A copy, as a call through `functional_call` would change copies of the buffers alone.
         trial = copy.deepcopy(module)
         values = {**dict(trial.named_parameters()), **dict(trial.named_buffers())}
         before = {name: value.detach().clone() for name, value in values.items()}

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ...accountant.errors import InvalidInput
-from .door import SEED, Door, close, failed, public_labels, refused
+from .door import TRIAL_SEED, Door, close, failed, public_labels, refused
 from .losses import Loss
 from .module_body import ModuleBody, unheard
 
@@ -22,7 +22,8 @@ def choose_way(body: ModuleBody, door: Door, loss: Loss, x: Tensor) -> None:
     Raises `InvalidInput` where the module cannot be trained at all: its gradient fails, is not
     finite or is 0.
     """
-    rng = torch.Generator().manual_seed(SEED)
+    rng = torch.Generator().manual_seed(TRIAL_SEED)
+    # Two units of four records, the second with two records of padding.
     records = x[:8].reshape(2, 4, *x.shape[1:])
     labels = public_labels(door, 8)
     labels = labels.reshape(2, 4, *labels.shape[1:])
@@ -42,10 +43,10 @@ def choose_way(body: ModuleBody, door: Door, loss: Loss, x: Tensor) -> None:
         try:
             quick = body.stacked(loss, weights, records, labels, share, keys)
         except Exception:
-            body.one_by_one = True
+            body.vectorised = False
         else:
             pairs = zip(quick, slow, strict=True)
-            body.one_by_one = not all(close(one, two, _SAME_GRADIENT) for one, two in pairs)
+            body.vectorised = all(close(*pair, _SAME_GRADIENT) for pair in pairs)
     if not any(bool(rows.any()) for rows in slow):
         raise refused(
             door,

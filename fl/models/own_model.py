@@ -81,16 +81,17 @@ class OwnModel(Model):
         weights = self._shaped(self.spread(flat, 1))
         table = np.asarray(features)
         self.check_records(table.shape)
+        # No record looks at another, so pieces of any size give the same.
         piece = max(1, _MAX_SAVED_NUMBERS // (self.kept + 1))
-        made = np.full((len(table), self.outputs), np.nan)
+        logits = np.full((len(table), self.outputs), np.nan)
         for first in range(0, len(table), piece):
             records = np.array(table[first : first + piece], np.float64)
             x = torch.from_numpy(records).reshape(len(records), *self.record_shape)
             with torch.no_grad(), unheard():
-                made[first : first + piece] = self.body.outputs(
+                logits[first : first + piece] = self.body.outputs(
                     [weight[0] for weight in weights], x
                 ).numpy()
-        return made
+        return logits
 
     def check_records(self, shape: Sequence[int]) -> None:
         """Raise `InvalidInput` unless records of this array shape fit the model."""
@@ -117,6 +118,7 @@ class OwnModel(Model):
         """Return one parameter vector (D,) as weights of `units` units, which share memory."""
         rows = []
         for part in torch.split(parameters, [math.prod(shape) for shape in self.shapes]):
+            # Zeros up to a multiple of `ALIGNED`, so that the next unit's row begins there.
             row = part.new_zeros(-(-len(part) // ALIGNED) * ALIGNED)
             row[: len(part)] = part
             rows.append(row.expand(units, len(row)))
@@ -131,7 +133,7 @@ class OwnModel(Model):
         """Return the outputs of each unit's records: (units, records, outputs)."""
         keys = None if draws is None else draws.keys
         shaped = self._shaped(weights)
-        made = [
+        logits = [
             self.body.outputs(
                 [weight[unit] for weight in shaped],
                 self._records(x)[unit],
@@ -140,7 +142,7 @@ class OwnModel(Model):
             )
             for unit in range(len(x))
         ]
-        return torch.stack(made)
+        return torch.stack(logits)
 
     def add_gradient(
         self,
@@ -155,10 +157,10 @@ class OwnModel(Model):
     ) -> None:
         """Add `scale` times the gradient of each unit's loss to `into`; see `Model`."""
         keys = None if draws is None else draws.keys
-        found = self.body.gradients(
+        gradients = self.body.gradients(
             self.loss, self._shaped(weights), self._records(x), labels, share, keys
         )
-        for target, gradient in zip(self._shaped(into), found, strict=True):
+        for target, gradient in zip(self._shaped(into), gradients, strict=True):
             target.add_(gradient, alpha=scale)
 
     def _shaped(self, weights: Weights) -> list[Tensor]:

@@ -75,6 +75,7 @@ def own_model(
             "They are public, and follow from the seed of [training] alone.",
             "Draw them by PyTorch's own generator.",
         )
+    # What a module draws against the rules must not move the generator of the program.
     with torch.random.fork_rng(devices=[]):
         outputs, x = outputs_of(body, door)
         chosen = _loss(loss, door, outputs)

@@ -55,7 +55,7 @@ _NO_COLLUSION: Final[Mapping[str, str]] = {
 }
 """What a number before an observer rests on, by whom it is told nothing."""
 
-OWN_CODE: Final = (
+CODE_OF_OWNER: Final = (
     "the code of the model makes what a unit sends of that unit's records alone, as it did on "
     "random public records before the run"
 )
@@ -83,7 +83,7 @@ class Circumstances:
     `records`), and the noise of `dropouts` silos may be missing.  `honest_server`: masks are made
     for a server that follows the protocol.  `moments`: features are normalised by private moments.
     `trials` runs on the same records chose the settings.  `each` are the observers that are counted
-    as if every message reached them.  `own_code`: what is trained is code of the run's owner.
+    as if every message reached them.  `owners_code`: what is trained is code of the run's owner.
     """
 
     aggregation: str
@@ -94,7 +94,7 @@ class Circumstances:
     moments: bool = False
     trials: int = 1
     each: frozenset[str] = frozenset()
-    own_code: bool = False
+    owners_code: bool = False
 
     @property
     def private(self) -> bool:
@@ -116,7 +116,7 @@ def assumptions_of(observer: str, circumstances: Circumstances) -> tuple[str, ..
     ('every silo and the server follow the protocol',)
     """
     return (
-        *(OWN_CODE,) * circumstances.own_code,
+        *(CODE_OF_OWNER,) * circumstances.owners_code,
         *_of_weights(circumstances),
         *_of_view(observer, circumstances),
         *_of_search(circumstances.trials),

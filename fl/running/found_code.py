@@ -35,12 +35,12 @@ def with_code(
     if isinstance(code.loss, CodeFile):
         loss_digest = code.loss.digest
     carrying = replace(
-        settings.training, own_code=code, model_digest=model_digest, loss_digest=loss_digest
+        settings.training, executable=code, model_digest=model_digest, loss_digest=loss_digest
     )
     return replace(settings, training=carrying)
 
 
 def without_code(settings: Settings) -> Settings:
     """Return what a configuration alone says."""
-    bare = replace(settings.training, own_code=None, model_digest=None, loss_digest=None)
+    bare = replace(settings.training, executable=None, model_digest=None, loss_digest=None)
     return settings if bare == settings.training else replace(settings, training=bare)

@@ -68,7 +68,7 @@ def with_objects(settings: Settings, model: object, loss: object) -> Settings:
 
     Raises `InvalidInput` for an object of which the settings know nothing.
     """
-    how, code = settings.training, settings.training.own_code or OwnCode()
+    how, code = settings.training, settings.training.executable or OwnCode()
     given = {"model": model, "loss": loss}
     digests: dict[str, str | None] = {"model": how.model_digest, "loss": how.loss_digest}
     for key, said in (("model", how.model), ("loss", how.loss)):
@@ -117,6 +117,7 @@ def _with_lines(configuration: Configuration, lines: list[str]) -> Configuration
     content = _TRAINING_HEADER.sub(
         lambda found: found.group(0) + b"\n" + text, configuration.content, count=1
     )
+    # Without a line [training], the table stands at the end.
     if content == configuration.content:
         content = content.rstrip(b"\n") + b"\n\n[training]\n" + text + b"\n"
     settings = with_found_code(parse(content, "The configuration"))

@@ -178,7 +178,7 @@ def circumstances_of(settings: Settings, silos: int) -> Circumstances:
         honest_server=masked and silos <= 2 * security.dropouts + security.colluders,
         moments=settings.data.normalisation == "private",
         trials=settings.run.trials,
-        own_code=is_own(settings.training.model),
+        owners_code=is_own(settings.training.model),
     )
 
 

@@ -18,7 +18,7 @@ def chosen_model(settings: Settings, shape: tuple[int, ...], classes: int) -> Mo
     """Return the model of these settings for records of `shape` and so many `classes`.
 
     **A model of one's own is code, and is executed here**: only where the settings carry it
-    (`TrainingSettings.own_code`), which who runs a configuration gives them.  Settings that were
+    (`TrainingSettings.executable`), which who runs a configuration gives them.  Settings that were
     read from a log carry none, and a log's name loads nothing.
 
     Raises `Unsupported` where the code is not there, and as `models.own_models.own_model` and
@@ -31,7 +31,7 @@ def chosen_model(settings: Settings, shape: tuple[int, ...], classes: int) -> Mo
         return model_named(how.model, math.prod(shape), classes, dropout=how.dropout)
     from ..models.own_models import own_model
 
-    code = how.own_code or OwnCode()
+    code = how.executable or OwnCode()
     loss: str | Callable[[], object] | None = how.loss
     if is_own(how.loss):
         loss = _loader(code.loss, how.loss or "", "loss")
@@ -48,6 +48,7 @@ def chosen_model(settings: Settings, shape: tuple[int, ...], classes: int) -> Mo
 
 
 def _loader(code: object, name: str, what: str) -> Callable[[], object]:
+    # A file is executed when the model is made; an object was made by who gave it.
     if isinstance(code, CodeFile):
         return code.load
     if code is None:

@@ -14,7 +14,7 @@ import privplan as pp
 from privplan.accountant.errors import InvalidInput, PrivplanError, Unsupported
 from privplan.audit.budget import audit_budget
 from privplan.fl.declarations.own_code import CodeFile
-from privplan.fl.observers.assumptions import OWN_CODE
+from privplan.fl.observers.assumptions import CODE_OF_OWNER
 from privplan.fl.running import RunInterrupted
 from privplan.fl.running.checkpoint import Checkpoint
 from privplan.fl.running.toml_writer import toml_bytes
@@ -292,11 +292,11 @@ def test_every_number_says_that_it_rests_on_the_code_of_the_owner() -> None:
         *(row.rests_on for row in expected.observers),
         *(row.rests_on for row in budget.rows),
     ):
-        assert OWN_CODE in rests_on
+        assert CODE_OF_OWNER in rests_on
     digest = CodeFile.digest_at(Path("code/nets.py"))
     assert any("nets.py:normed" in said and digest in said for said in budget.assumptions)
     pp.run(digits(training={"model": "softmax"}), "plain")
-    assert not any(OWN_CODE in row.rests_on for row in audit_budget(Path("plain")).rows)
+    assert not any(CODE_OF_OWNER in row.rests_on for row in audit_budget(Path("plain")).rows)
 
 
 def test_a_plan_says_the_same_with_and_without_the_run() -> None:

@@ -67,10 +67,10 @@ def units_of(sizes: tuple[int, ...] = SIZES, classes: int = CLASSES) -> Units:
 @for_each("name", [*TRAINED])
 def test_gradients_by_vmap_are_those_of_the_loop_and_of_plain_pytorch(name: str) -> None:
     model, units = made(TRAINED[name]), units_of()
-    assert not model.body.one_by_one
+    assert model.body.vectorised
     start = model.initial(3) + 0.01 * np.random.default_rng(1).normal(size=model.parameters)
     quick = gradients(model, start, units, number=4)
-    model.body.one_by_one = True
+    model.body.vectorised = False
     slow = gradients(model, start, units, number=4)
     np.testing.assert_allclose(quick, slow, rtol=1e-6, atol=1e-9)
     if model.dropout:
@@ -91,7 +91,7 @@ def test_training_by_vmap_is_that_of_the_loop(name: str) -> None:
     model, units = made(TRAINED[name]), units_of()
     recipe = Recipe(0.2, epochs=2, batch=4, seed=3)
     quick = local_deltas(model, model.initial(3), units, recipe, number=2)
-    model.body.one_by_one = True
+    model.body.vectorised = False
     slow = local_deltas(model, model.initial(3), units, recipe, number=2)
     assert np.abs(quick).max() > 1e-3
     np.testing.assert_allclose(quick, slow, rtol=1e-6, atol=1e-9)
@@ -116,7 +116,7 @@ def test_blocks_of_any_size_make_the_same_deltas(monkeypatch: pytest.MonkeyPatch
 
 def test_what_looks_at_values_goes_through_the_loop_and_trains() -> None:
     model, units = made(Branching), units_of()
-    assert model.body.one_by_one
+    assert not model.body.vectorised
     moved = local_deltas(model, model.initial(3), units, Recipe(0.2, epochs=1, batch=4))
     assert np.isfinite(moved).all()
     assert np.abs(moved[1]).max() > 0.0
@@ -125,7 +125,7 @@ def test_what_looks_at_values_goes_through_the_loop_and_trains() -> None:
 def test_a_unit_whose_records_break_the_module_has_delta_zero_and_others_have_theirs() -> None:
     for kind, looped in ((Picky, True), (Embedded, False)):
         model, units = made(kind), units_of()
-        assert model.body.one_by_one == looped
+        assert model.body.vectorised != looped
         _breaks_alone(model, units)
 
 
