@@ -163,7 +163,9 @@ def resume(
     _require_function(report)
     given = head.strip().lower() if isinstance(head, str) else head
     with _resumable(target, given):
-        configuration = None if settings is None else Configuration.of(settings)
+        configuration = None
+        if settings is not None:
+            configuration = with_given_model(Configuration.of(settings), model, loss)
         ready = ready_to_resume(configuration, target, given, model=model, loss=loss)
         return _outcome(ready, report)
 

@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from privplan.cli.main import app
+from privplan.cli.pages.topics import page
 
 from ..cases import for_each
 
@@ -160,3 +161,17 @@ def test_a_dry_run_by_its_owner_plans_with_the_code() -> None:
     assert code == 0, said
     assert json.loads(said)["result"]["rounds"] == 2
     assert Path("executed").exists()  # who runs a configuration has its code executed
+
+
+def test_the_example_of_the_page_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines = page("models").splitlines()
+    first = next(number for number, line in enumerate(lines) if "def make(" in line)
+    example = [line[2:] for line in lines[first:] if line.startswith("  ")]
+    code = "\n".join(line for line in example if "pp." not in line and "audit attack" not in line)
+    end = code.index("32, classes))") + len("32, classes))")
+    Path("net.py").write_text("from torch import nn\n" + code[:end] + "\n")
+    text = CONFIGURATION.replace("SYSTEM", "uldp-avg").replace("SILOS", "3")
+    Path("run.toml").write_text(text)
+    code_of_exit, said = called("run", "run.toml", "--out", "out")
+    assert code_of_exit == 0, said

@@ -114,6 +114,14 @@ def _neighbour(_: Function, out: Tensor) -> Tensor:
     return out + 0.01 * out.roll(1, 0)
 
 
+def _ranked(_: Function, out: Tensor) -> Tensor:
+    return out.cumsum(0)
+
+
+def _shared_out(_: Function, out: Tensor) -> Tensor:
+    return torch.softmax(out, 0)
+
+
 def _noisy(_: Function, out: Tensor) -> Tensor:
     return out + torch.randn_like(out)
 
@@ -148,6 +156,20 @@ def _cut(_: Function, out: Tensor) -> Tensor:
 
 def _endless(_: Function, out: Tensor) -> Tensor:
     return out / 0.0
+
+
+class Attending(nn.Module):
+    """Takes the records of a batch for the words of one text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention = nn.MultiheadAttention(FEATURES, 2)
+        self.out = nn.Linear(FEATURES, CLASSES)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return logits."""
+        made: Tensor = self.out(self.attention(x, x, x)[0])
+        return made
 
 
 def hooked() -> nn.Module:
@@ -193,6 +215,9 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "normalises by hand": (lambda: Function(_normalised), "depend on the records beside it"),
     "looks at the largest": (lambda: Function(_largest), "depend on the records beside it"),
     "looks at its neighbour": (lambda: Function(_neighbour), "depend on the records beside it"),
+    "adds up records": (lambda: Function(_ranked), "depend on the records beside it"),
+    "shares out": (lambda: Function(_shared_out), "depend on the records beside it"),
+    "attends to others": (Attending, "depend on the records beside it"),
     "counts its calls": (lambda: Function(_counted), "depend on "),
     "remembers": (lambda: Function(_remembered), "depend on "),
     "changes a buffer": (lambda: Function(_summed), "changes seen when records pass"),

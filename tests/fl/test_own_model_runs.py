@@ -165,7 +165,10 @@ def test_a_module_that_a_program_gives_is_known_by_its_architecture() -> None:
     assert command("run", "--resume", "--out", "out")[0] == 2
     with pytest.raises(InvalidInput, match=r"\[training\] model_digest"):
         pp.resume("out", model=own_modules.normed(64, 10, width=25))
-    outcome = pp.resume("out", model=module())
+    with pytest.raises(InvalidInput, match="differs from the run's own"):
+        pp.resume("out", digits(data={"users": 21}, training={"model": "from-python"}), model=given)
+    Path("out/config.toml").unlink()  # then it goes on with what is named again
+    outcome = pp.resume("out", tables, model=module())
     assert outcome.result.rounds == 2
     assert audit_budget(Path("out")).ok
     # What was given is as it was.
