@@ -298,6 +298,7 @@ def test_every_number_says_that_it_rests_on_the_code_of_the_owner() -> None:
         assert CODE_OF_OWNER in rests_on
     digest = CodeFile.digest_at(Path("code/nets.py"))
     assert any("nets.py:normed" in said and digest in said for said in budget.assumptions)
+    assert sum("which no audit executes" in question for question in budget.not_stated) == 2
     pp.run(digits(training={"model": "softmax"}), "plain")
     assert not any(CODE_OF_OWNER in row.rests_on for row in audit_budget(Path("plain")).rows)
 
