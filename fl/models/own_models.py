@@ -124,18 +124,38 @@ def architecture_of(model: Model) -> str:
 def architecture_digest(module: nn.Module) -> str:
     """Return the SHA-256 digest of what a module is made of, but for what training moves.
 
-    Its text, the class of each layer, the name, shape and type of each parameter, and the values of
-    what no training moves: buffers, and parameters that need no gradient.
+    Its text; of each layer the class, its source where that is not PyTorch's and can be had, and
+    what it holds of numbers and words; of each parameter and buffer the name, shape and type, and
+    the value where no training moves it.
     """
     digest = hashlib.sha256(repr(module).encode())
     for name, layer in module.named_modules():
-        kind = type(layer)
-        digest.update(f"\n{name} {kind.__module__}.{kind.__qualname__}".encode())
+        kind, settings = type(layer), sorted(_settings(layer))
+        digest.update(f"\n{name} {kind.__module__}.{kind.__qualname__} {settings}".encode())
+        if kind.__module__.partition(".")[0] != "torch":
+            digest.update(_source(kind).encode())
     for name, value in (*module.named_parameters(), *module.named_buffers()):
         digest.update(f"\n{name} {tuple(value.shape)} {value.dtype} {value.requires_grad}".encode())
         if not value.requires_grad:
             digest.update(value.detach().cpu().double().contiguous().numpy().tobytes())
     return digest.hexdigest()
+
+
+def _settings(layer: nn.Module) -> Iterator[str]:
+    """Yield the numbers and words that a layer holds under public names."""
+    for name, value in vars(layer).items():
+        parts = value if isinstance(value, tuple) else (value,)
+        # Of other objects the text may hold an address, which is another in every process.
+        plain = all(isinstance(part, (bool, int, float, str)) for part in parts)
+        if plain and name != "training" and not name.startswith("_"):
+            yield f"{name}={value!r}"
+
+
+def _source(kind: type) -> str:
+    try:
+        return inspect.getsource(kind)
+    except (OSError, TypeError):  # it was typed into a session
+        return ""
 
 
 def _made(value: object, known: Mapping[str, Any], name: str) -> object:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ...accountant.errors import InvalidInput, kind_of
 from ...accountant.toml_source import toml_tables
 from ..declarations.own_code import (
+    ARCHITECTURE_DIGEST,
     FROM_PYTHON,
     MAX_CODE_BYTES,
     OwnCode,
@@ -135,6 +136,10 @@ def _digest(value: Any, key: str) -> str | None:
         return digest_of(source)
     if key == "model":
         return None
+    if hasattr(value, "named_modules"):  # a torch module, such as nn.CrossEntropyLoss
+        from ..models.own_models import architecture_digest
+
+        return ARCHITECTURE_DIGEST + architecture_digest(value)
     try:
         return digest_of(inspect.getsource(type(value) if _is_object(value) else value).encode())
     except (TypeError, OSError):

@@ -16,7 +16,7 @@ from torch import nn
 
 from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.fl.models.own_model import OwnModel
-from privplan.fl.models.own_models import own_model
+from privplan.fl.models.own_models import architecture_digest, own_model
 from privplan.fl.training import deltas
 from privplan.fl.training.deltas import gradients, local_deltas, per_example_gradients
 from privplan.fl.training.threads import one_thread
@@ -411,3 +411,25 @@ def test_what_makes_a_model_is_given_public_arguments_alone() -> None:
     assert set(shapes) == {((FEATURES,), CLASSES, 0.25)}
     with pytest.raises(InvalidInput, match="`dropout` is given"):
         made(normed, dropout=0.25)
+
+
+def test_a_digest_of_an_architecture_tells_modules_apart_and_not_their_weights() -> None:
+    def digest(module: nn.Module) -> str:
+        return architecture_digest(module)
+
+    same = digest(normed(FEATURES, CLASSES))
+    assert digest(normed(FEATURES, CLASSES)) == same  # other weights
+    frozen, buffered = normed(FEATURES, CLASSES), batch_normed()
+    frozen[0].requires_grad_(False)
+    first = digest(buffered)
+    buffered[1].running_mean += 1.0  # type: ignore[operator]
+    others = {
+        "width": digest(normed(FEATURES, CLASSES, width=23)),
+        "constants": digest(frozen),
+        "their values": digest(buffered),
+        "buffers": first,
+        "code": digest(Picky()),
+        "settings": digest(nn.CrossEntropyLoss(label_smoothing=0.1)),  # its text does not say it
+        "usual": digest(nn.CrossEntropyLoss()),
+    }
+    assert len({same, *others.values()}) == len(others) + 1
