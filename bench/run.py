@@ -44,6 +44,7 @@ def main() -> None:
     import matrix_epsilons
     import membership
     import noise_removal
+    import own_models
     import peers
     import risk
     import runs
@@ -83,6 +84,7 @@ def main() -> None:
         *log.show(console, quick),
         *audit.show(console, quick),
         *training.show(console, quick),
+        *own_models.show(console, quick),
         *secagg.show(console, quick),
         *shares.show(console),
         *disco_sums.show(console),

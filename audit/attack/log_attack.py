@@ -44,6 +44,7 @@ from ..ledger.commitments import require_commitments
 from ..measurement import Measurement, Tier
 from ..results import append_results, results_in
 from ..verify import Verification, verify
+from .given_code import with_code_of
 from .rehearsal_size import canary_count, require_feasible
 from .report import ATTACK_TIERS, AttackReport, AttackRequest, SkippedTier
 from .tier_functions import TierFunctions
@@ -104,7 +105,7 @@ def attack(
     ledger = _ledger(path, append, key)
     opened = ledger.opened
     require_unedited(path)
-    settings = settings_in(opened)
+    settings = with_code_of(settings_in(opened), wanted.code)
     require_as_configured(ledger)
     require_commitments(ledger)
     require_same_file(path, opened)

@@ -23,7 +23,8 @@ class AttackRequest:
     `tiers` are those that must be taken (none: `audit.attack.log_attack.DEFAULT_TIERS`, as far as
     they can be), `observer` whose view it takes (None: that of the claim).  `rounds` makes fewer
     rounds than the run's plan.  `seed` makes the rehearsal reproducible.  `data` is where the run's
-    records are, which only membership reads, and which never comes out of the folder.
+    records are, which only membership reads, and which never comes out of the folder.  `code` are
+    the files of a model and a loss of one's own: they are executed, if their digests are the log's.
 
     Range: `confidence` in (0, 1), the counts 1 or above, `seed` 0 or above.  Raises `InvalidInput`.
     """
@@ -35,6 +36,7 @@ class AttackRequest:
     seed: int | None = None
     confidence: float = 0.95
     data: Path | None = None
+    code: tuple[Path, ...] = ()
 
     def __post_init__(self) -> None:
         for tier in self.tiers:

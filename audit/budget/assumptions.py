@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from ...accountant import events as ev
 from ...accountant.errors import counted, with_article
+from ...fl.declarations.own_code import is_own
+from ...fl.declarations.toml_keys import CODE_DIGESTS, CODE_REFERENCES
 from ...fl.observers.assumptions import COUNTS_UNKNOWN
 from ...fl.observers.names import SILO, SILO_WITH_RECORDS, coalition_of
 from ..derivation.noise_removal import noise_is_removed
 from ..evidence.evidence import Evidence
 from ..ledger.entries import Ledger
+from ..ledger.phases import configured_value
 
 
 def _of_protocol(evidence: Evidence) -> list[str]:
@@ -89,6 +92,20 @@ def _of_blocks(evidence: Evidence) -> list[str]:
     ]
 
 
+def _of_own_code(ledger: Ledger) -> list[str]:
+    """Return whose code was trained: a log shows what it was called, and not what it does."""
+    said = [configured_value(ledger, "training", key) for key in CODE_REFERENCES]
+    digests = [configured_value(ledger, "training", key) for key in CODE_DIGESTS]
+    return [
+        f"The {key} is code of the run's owner, {reference:.60} "
+        f"({digest if isinstance(digest, str) else 'of no stated digest':.100}): what it makes of "
+        "a unit follows from that unit's records alone. Nothing in a log shows that, and no audit "
+        "executes it."
+        for key, reference, digest in zip(CODE_REFERENCES, said, digests, strict=True)
+        if isinstance(reference, str) and is_own(reference)
+    ]
+
+
 def _of_test_data(ledger: Ledger) -> list[str]:
     """Return whose word it is that the data of evaluations are public."""
     declared = [
@@ -144,5 +161,6 @@ def assumptions_of(evidence: Evidence) -> tuple[str, ...]:
         )
     if any(isinstance(evaluation.event, ev.Event) for _, evaluation in ledger.evaluations):
         sentences.append("Measurements of private data cost what their events say.")
+    sentences += _of_own_code(ledger)
     sentences += _of_test_data(ledger)
     return tuple(sentences)

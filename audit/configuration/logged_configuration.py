@@ -13,8 +13,9 @@ from ...accountant.decoding import field_types
 from ...accountant.errors import InvalidInput, PrivplanError
 from ...accountant.records import RunOpen
 from ...accountant.records.field_codec import value_of
+from ...fl.declarations.own_code import code_digest
 from ...fl.declarations.registry import declaration_of, keys_by_table
-from ...fl.declarations.toml_keys import UNLOGGED_KEYS, may_be_unlogged
+from ...fl.declarations.toml_keys import CODE_DIGESTS, UNLOGGED_KEYS, may_be_unlogged
 from ...fl.frame import expected_log, expected_opening
 from ...fl.frame.expected_log import NotStated
 from ...fl.settings.logged_tables import idle_tables, tables_in
@@ -42,7 +43,9 @@ def in_range(table: str, name: str, value: object, opened: RunOpen) -> None:
     keys = keys_by_table(everywhere=table not in keys_by_table())
     key = next((declared for declared in keys[table] if declared.name == name), None)
     try:
-        if key is None:
+        if name in CODE_DIGESTS:
+            code_digest(**{name: value})
+        elif key is None:
             validate.count(**{name: value})  # `group`, which a file says under [uldp]
         else:
             key.check(**{name: value})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...fl.declarations.own_code import is_own
 from ..ledger.matrix_facts import is_matrix
 from ..ledger.phases import configured_value, models_of, training_of, votes_of
 from .edit_rule import EditFinding, History, NotStated, edit_rule
@@ -12,6 +13,9 @@ from .lineage import Lineage, stateless
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+_CODE_OF_OWNER = "the model is code of the run's owner, which no audit executes"
+"""Why nothing is compared with a model of one's own."""
 
 DIGEST_DIGITS_SHOWN = 16
 """Digits of a digest that are shown."""
@@ -67,6 +71,8 @@ def foreign_first_model(history: History) -> EditFinding | NotStated | None:
         )
     names = [("training", "model"), ("data", "name"), ("training", "seed")]
     model, data, seed = (configured_value(history.ledger, *name) for name in names)
+    if is_own(model):
+        return NotStated(f"{question}: {_CODE_OF_OWNER}.")
     unknown = NotStated(
         f"{question}: the configuration does not name a model, a seed and data that this "
         "version of privplan knows."
@@ -129,6 +135,8 @@ def foreign_length(history: History) -> EditFinding | NotStated | None:
     stated = _stated(history, question)
     if isinstance(stated, NotStated):
         return stated
+    if stated is None and is_own(configured_value(ledger, "training", "model")):
+        return NotStated(f"{question}: {_CODE_OF_OWNER}.")
     due = _model_size(history) if stated is None else stated.size
     if due is None:
         return NotStated(

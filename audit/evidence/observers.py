@@ -27,6 +27,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from ...accountant.records import Reach
+from ...fl.declarations.own_code import is_own
 from ...fl.observers.assumptions import Circumstances
 from ...fl.observers.names import (
     ANALYZER,
@@ -43,7 +44,7 @@ from ...fl.observers.reaches import is_mixer_of_sums
 from ..derivation.believed_reach import believed_reach
 from ..derivation.noise_removal import noise_is_removed
 from ..derivation.protocol_consistency import contradictions
-from ..ledger.phases import NORMALISING
+from ..ledger.phases import NORMALISING, configured_value
 from .observed_rounds import Rounds
 from .round_kinds import RoundKind
 
@@ -169,6 +170,7 @@ def circumstances_of(rounds: Rounds) -> Circumstances:
         honest_server=_trusts_server(rounds),
         moments=any(spent.intent.phase == NORMALISING for spent in rounds.ledger.spent),
         each=frozenset(each),
+        owners_code=is_own(configured_value(rounds.ledger, "training", "model")),
     )
 
 

@@ -7,7 +7,6 @@ first model and the order of batches are public, and the same in all of them.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -120,14 +119,11 @@ def _replica(
 
 def _prepared(settings: Settings, federation: Federation, streams: Streams) -> PreparedRun:
     from ...fl.frame.system import build
-    from ...fl.models import model_named
-    from ...fl.models.class_weights import class_weighted
     from ...fl.settings.public_test_data import evaluation_data
+    from ...fl.training.chosen_model import chosen_model
     from ...fl.training.local_training import TorchLocalTraining
 
-    width, training = math.prod(federation.features.shape[1:]), settings.training
-    model = model_named(training.model, width, federation.classes, dropout=training.dropout)
-    model = class_weighted(model, training.class_weights, federation.classes)
+    model = chosen_model(settings, federation.features.shape[1:], federation.classes)
     system = build(settings, federation, TorchLocalTraining(settings, federation, model), streams)
     return PreparedRun(
         settings,

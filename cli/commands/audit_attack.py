@@ -75,6 +75,16 @@ Data = Annotated[
         show_default=False,
     ),
 ]
+Code = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--model",
+        metavar="FILE",
+        help="The code of a model of your own, which is executed if its digest is the log's; again "
+        "for a loss in another file.",
+        show_default=False,
+    ),
+]
 SignKey = Annotated[
     Path | None,
     typer.Option(
@@ -100,6 +110,7 @@ class AttackOptions(OutputOptions, anchors.AnchorOptions):
     seed: Seed = None
     confidence: Confidence = 0.95
     data: Data = None
+    model: Code = None
     sign_key: SignKey = None
     no_append: DryRun = False
 
@@ -119,6 +130,7 @@ class AttackOptions(OutputOptions, anchors.AnchorOptions):
             seed=self.seed,
             confidence=self.confidence,
             data=self.data,
+            code=tuple(self.model or ()),
         )
 
 

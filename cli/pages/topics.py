@@ -101,6 +101,7 @@ SUMMARIES: Final[Mapping[str, str]] = {
     "plan": "one budget, several phases",
     "run": "what a run is told, and what it leaves",
     "tables": "runs on your own files: whose rows they are, and what is public",
+    "models": "runs that train your own module: what it must be, and who executes it",
     "attack": "what was demonstrably lost, in tiers",
     "log": "what a log proves, and against whom",
     "statistics": "sums of x x^T and x y^T, released once",
@@ -114,6 +115,7 @@ SUMMARIES: Final[Mapping[str, str]] = {
 
 _ALIASES: Final[Mapping[str, str]] = {
     "tables": "csv data parquet patients schema table",
+    "models": "batchnorm cnn dropout loss losses mlp model module network pytorch torch",
     "matrix": "balls-in-bins banded bandmf blt bnb buffered-toeplitz correlated correlated-noise "
     "dp-ftrl factorization ftrl matrix-factorization matrix-gaussian matrix-mechanism "
     "participation sensitivity toeplitz tree trees",

@@ -8,7 +8,7 @@ was configured with.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
@@ -18,8 +18,9 @@ from ...accountant.errors import InvalidInput
 from ...accountant.neighbours import Neighbours, Unit
 from ..observers.names import DEFAULT_OBSERVERS, MODEL, OBSERVERS, observer_name, observer_names
 from .data_table import public_source
+from .own_code import OwnCode, loss_name, model_name
 from .toml_key import at_least, below_one, between, key, one_of, rate, text
-from .toml_words import KEY_BITS, MODELS, Aggregation, Fsync
+from .toml_words import KEY_BITS, LOSSES, MODELS, Aggregation, Fsync
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,7 +204,11 @@ MAX_CLASS_WEIGHT: Final = 1e6
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingSettings:
-    """`[training]`: how models are trained.  `seed` (first model, order of batches) is public."""
+    """`[training]`: how models are trained.  `seed` (first model, order of batches) is public.
+
+    Of a model of one's own `model_digest` and `loss_digest` say in the log which code it was, and
+    `executable` loads it: only who runs a configuration has that, and no log.
+    """
 
     weighting: Literal["uniform", "records"] = key(
         "a user's weights over silos: 1/|S|, or by its records",
@@ -235,9 +240,21 @@ class TrainingSettings:
         shown="the paper's",
     )
     model: str = key(
-        "what is trained: " + ", ".join(MODELS),
+        "what is trained: "
+        + ", ".join(MODELS)
+        + '; or one of your own, "model.py:make" or "package.module:make" (explain models)',
+        model_name,
         words=MODELS,
         shown="the paper's for the data",
+        why="It is public, and the same for everybody.",
+    )
+    loss: str | None = key(
+        "of a model of your own: " + ", ".join(LOSSES) + '; or one of your own, "model.py:loss"',
+        loss_name,
+        words=LOSSES,
+        default=None,
+        shown="that of its outputs",
+        why="It says what the model learns.",
     )
     dropout: float = key(
         "share of units left out in training (mlp, cnn)",
@@ -259,6 +276,9 @@ class TrainingSettings:
         at_least(0),
         default=0,
     )
+    model_digest: str | None = None
+    loss_digest: str | None = None
+    executable: OwnCode | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)

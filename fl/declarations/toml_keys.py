@@ -81,11 +81,20 @@ OPTIONAL_KEYS: Final = (
 ANY_AGGREGATION_KEYS: Final = (("security", "processes"),)
 """Keys of some aggregations that a system has a use for under any, where its `uses` say so."""
 
+CODE_DIGESTS: Final = ("model_digest", "loss_digest")
+"""What a log says in [training] of code of one's own, and no configuration does."""
+
+CODE_REFERENCES: Final = ("model", "loss")
+"""Keys of [training] that may name code, by a path that no log has."""
+
+TRAINING_KEYS_LOGGED_IF_GIVEN: Final = ("loss", *CODE_DIGESTS)
+"""Keys of [training] that earlier versions lack: a log has them where they are given."""
+
 STUDY_KEYS: Final = ("bad_silos", "bad_labels")
 """Keys of [data] by which a study gives some silos bad labels."""
 
 UNLOGGED_KEYS: Final = (
-    *("path", "columns", "silo_files", "users_list", "handed_over", "test_file"),
+    *("path", "columns", "silo_files", "users_list", "handed_over", "test_file", "executable"),
     *("fsync", "sign_key", "save_models", "keep_transcripts", "processes"),
 )
 """Keys that never reach the log: a path may name a person, the others change nothing in a run."""
@@ -104,6 +113,8 @@ KEYS_LOGGED_IF_TRUE: Final = (
 
 def may_be_unlogged(table: str, key: str) -> bool:
     """Return whether a log of this version may lack a key: where it is not true, or not given."""
+    if table == "training" and key in TRAINING_KEYS_LOGGED_IF_GIVEN:
+        return True
     # Other tables have keys of these names, which they always log.
     if key in CORRELATED_KEYS and table != "privacy":
         return False

@@ -21,6 +21,9 @@ DATASETS: Final = (
 
 MODELS: Final = ("logistic", "cox", "softmax", "mlp", "cnn", "mlp-64", "alexnet")
 
+LOSSES: Final = ("binary-cross-entropy", "cross-entropy", "cox")
+"""The losses of a model of one's own, by name."""
+
 UNITS: Final[tuple[Unit, ...]] = get_args(Unit)
 RELATIONS: Final = NEIGHBOURS
 

@@ -9,6 +9,7 @@ from typing import Final, Literal
 from ...accountant import validate
 from ..declarations.declaration import Complaint, Rule, Table
 from ..declarations.given_settings import GivenSettings
+from ..declarations.own_code import is_own
 from ..declarations.toml_key import key
 from ..statistics.settings import ReleaseSettings, of_classes
 
@@ -144,6 +145,19 @@ def epsilon_alone(given: GivenSettings) -> Complaint | None:
     )
 
 
+def of_known_layers(given: GivenSettings) -> Complaint | None:
+    """Refuse a model of one's own, whose layers nobody here knows."""
+    model = given.training.model
+    if not is_own(model):
+        return None
+    return (
+        f'has model = "{model}" in [training], and {given.system.name} perturbs layers that it '
+        "knows",
+        "What is released of a layer, and how it is bounded, follows from what it computes.",
+        "Choose a model of privplan's, or another system.",
+    )
+
+
 def of_linear_models(given: GivenSettings) -> Complaint | None:
     """Refuse what only a linear model has: coefficients that do not depend on its weights."""
     model, table = given.training.model, given.of(DelmSettings)
@@ -276,6 +290,7 @@ def noise_is_given(model: object, pca: object, sensitivity: object, training: ob
 
 
 SCHEME_RULES: Final[tuple[Rule, ...]] = (
+    of_known_layers,
     of_classes,
     epsilon_alone,
     of_linear_models,

@@ -107,11 +107,10 @@ MOST_SEALED_SECONDS: Final = 25.0
 
 def model_size(settings: Settings) -> int:
     """Return how many parameters the model of these settings has."""
-    from ..models import model_named
+    from ..training.chosen_model import chosen_model
 
     features, classes = required_shape(settings.data)
-    training = settings.training
-    return model_named(training.model, features, classes, dropout=training.dropout).parameters
+    return chosen_model(settings, (features,), classes).parameters
 
 
 def sealed_runs(settings: Settings, terms: FlameTerms, rounds: int, runs: int) -> int:

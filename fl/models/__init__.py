@@ -5,7 +5,8 @@
     model.logits(start, features)            # (records, 2)
 
 A model is a chain of layers with hand-written derivatives, each of which works on a stack of
-parameter vectors at once: no autograd, no loop over users.
+parameter vectors at once: no autograd, no loop over users.  A module of one's own is one as well
+(`own_models.own_model`): it is checked at the door, and derived by `torch.func`.
 """
 
 from ...accountant.errors import MissingExtra

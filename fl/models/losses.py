@@ -7,6 +7,7 @@ weight of each record in the mean: 1 / batch, and 0 for padding.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
 import torch
@@ -99,3 +100,39 @@ class CoxPartialLikelihood:
         later = (time[:, None, :] >= time[..., None]) & present[:, None, :]
         itself = torch.eye(time.shape[1], dtype=torch.bool, device=time.device)
         return score[:, None, :].expand(later.shape).masked_fill(~(later | itself), -torch.inf)
+
+
+class OwnLoss:
+    """A loss of one's own: a function of outputs (records, outputs) and labels (records, ...).
+
+    It returns a term for each record, (records,), which depends on that record alone; `checks` see
+    to it.  The loss of a unit is their mean, so padding counts for nothing.
+    """
+
+    additive: Final = True
+
+    def __init__(self, function: Callable[[Tensor, Tensor], Tensor]) -> None:
+        self._function = function
+
+    def each(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Return the term of each record: (records,)."""
+        return self._function(logits, labels)
+
+    def value(self, logits: Tensor, labels: Tensor, share: Tensor) -> Tensor:
+        """Return the loss of each unit: (units,)."""
+        # All units' records one behind the other: no term depends on another record.
+        each = self.each(logits.flatten(0, 1), labels.flatten(0, 1))
+        return (each.reshape(share.shape) * share).sum(1)
+
+    def slope(self, logits: Tensor, labels: Tensor, share: Tensor) -> Tensor:
+        """Return the derivative with respect to the logits, in their shape."""
+        slope: Tensor = torch.func.grad(lambda at: self.value(at, labels, share).sum())(logits)
+        return slope
+
+
+NAMED_LOSSES: Final[Mapping[str, type[Loss]]] = {
+    "binary-cross-entropy": BinaryCrossEntropy,
+    "cross-entropy": CrossEntropy,
+    "cox": CoxPartialLikelihood,
+}
+"""The losses that a model of one's own may name."""

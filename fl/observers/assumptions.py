@@ -55,6 +55,12 @@ _NO_COLLUSION: Final[Mapping[str, str]] = {
 }
 """What a number before an observer rests on, by whom it is told nothing."""
 
+CODE_OF_OWNER: Final = (
+    "the code of the model makes what a unit sends of that unit's records alone, as it did on "
+    "random public records before the run"
+)
+"""What every number rests on where a model of one's own is trained."""
+
 HONEST_SHUFFLER: Final = (
     "the shuffler follows the protocol: it mixes all messages, adds every dummy, and tells nobody "
     "who sent what"
@@ -77,7 +83,7 @@ class Circumstances:
     `records`), and the noise of `dropouts` silos may be missing.  `honest_server`: masks are made
     for a server that follows the protocol.  `moments`: features are normalised by private moments.
     `trials` runs on the same records chose the settings.  `each` are the observers that are counted
-    as if every message reached them.
+    as if every message reached them.  `owners_code`: what is trained is code of the run's owner.
     """
 
     aggregation: str
@@ -88,6 +94,7 @@ class Circumstances:
     moments: bool = False
     trials: int = 1
     each: frozenset[str] = frozenset()
+    owners_code: bool = False
 
     @property
     def private(self) -> bool:
@@ -109,6 +116,7 @@ def assumptions_of(observer: str, circumstances: Circumstances) -> tuple[str, ..
     ('every silo and the server follow the protocol',)
     """
     return (
+        *(CODE_OF_OWNER,) * circumstances.owners_code,
         *_of_weights(circumstances),
         *_of_view(observer, circumstances),
         *_of_search(circumstances.trials),

@@ -17,6 +17,7 @@ from ..declarations.toml_key import Key
 from ..settings.file import completed, content_of, parse, tables_in
 from ..settings.schema import Settings
 from ..tables.table import Table
+from .found_code import with_found_code, without_code
 from .handed_over import (
     holding,
     other_table,
@@ -62,7 +63,7 @@ class Configuration:
     def read(cls, path: Path, *, within: Path | None = None) -> Configuration:
         """Return that of a file, as `content_of`; `InvalidInput` says what is wrong with it."""
         content = content_of(path, within=within)
-        return cls(content, parse(content, path.name))
+        return cls(content, with_found_code(parse(content, path.name)))
 
     @classmethod
     def of(cls, given: RunDescription, data: Table | None = None) -> Configuration:
@@ -82,15 +83,15 @@ class Configuration:
         tables = _described_tables(given) if isinstance(given, Settings) else given
         content = toml_bytes(tables)
         settings = parse(content, _UNNAMED_CONFIGURATION)
-        if isinstance(given, Settings) and settings != given:
+        if isinstance(given, Settings) and settings != without_code(given):
             raise _unwritable(given, settings)
-        return cls(content, settings, from_file=False)
+        return cls(content, with_found_code(settings), from_file=False)
 
     @classmethod
     def _with_rows(cls, tables: Mapping[str, Mapping[str, object]], data: Table) -> Configuration:
         content = toml_bytes(with_rows_of(tables, data))
         settings = holding(parse(content, _UNNAMED_CONFIGURATION), data)
-        return cls(content, settings, from_file=False)
+        return cls(content, with_found_code(settings), from_file=False)
 
     def going_on_with(self, data: Table | None) -> Configuration:
         """Return the configuration of a run that goes on, with the rows of a table.
@@ -122,7 +123,8 @@ class Configuration:
         accepted = replace(self.settings, privacy=replace(self.settings.privacy, accept_delta=True))
         with contextlib.suppress(InvalidInput):
             content = _PRIVACY_HEADER.sub(rb"\g<0>\naccept_delta = true", self.content, count=1)
-            if content != self.content and parse(content, _UNNAMED_CONFIGURATION) == accepted:
+            said = parse(content, _UNNAMED_CONFIGURATION)
+            if content != self.content and said == without_code(accepted):
                 return Configuration(content, accepted, self.from_file)
         raise InvalidInput(
             "To accept a delta from outside, the configuration needs a line [privacy], without "
@@ -207,7 +209,7 @@ def _described_tables(settings: Settings) -> dict[str, dict[str, Any]]:
 
 def _require_plain(settings: Settings) -> None:
     """Raise `InvalidInput` where settings that were made by hand hold what no key has."""
-    for table, at in _tables(settings).items():
+    for table, at in _tables(without_code(settings)).items():
         for key, value in vars(at).items():
             kinds = (str, Path) if (table, key) in _PATH_KEYS else (str, Path, Real, tuple)
             if value is not None and not isinstance(value, kinds):

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from ...accountant.errors import InvalidInput
 from ..data.moments import Moments
+from ..declarations.own_code import logged_reference
 from ..frame.state import MAX_STATE_ARRAYS, Arrays, State, declared_state
 from .checkpoint import Checkpoint
 from .prepared_run import PreparedRun
@@ -15,7 +16,7 @@ from .prepared_run import PreparedRun
 def first_checkpoint(prepared: PreparedRun, run_id: str) -> Checkpoint:
     """Return what a run starts from: the first model, and the state beside it."""
     first, parts = prepared.system.initial(), tuple(prepared.parts.items())
-    kind = prepared.settings.training.model
+    kind = logged_reference(prepared.settings.training.model)
     return Checkpoint(run_id, 0, kind, first, state=first_state(prepared), parts=parts)
 
 

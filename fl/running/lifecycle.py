@@ -17,6 +17,7 @@ from ..tables.table import Table
 from .configuration import Configuration, RunDescription
 from .folder import folder_at
 from .forecast import Forecast, forecast
+from .given_model import with_given_model
 from .interrupted_run import RunInterrupted, between_rounds, stops_explained
 from .interruption import sigterm_as_interrupt
 from .prepared_run import PreparedRun
@@ -76,6 +77,8 @@ def run(
     data: Table | None = None,
     accept_delta: bool = False,
     report: Report | None = None,
+    model: object = None,
+    loss: object = None,
 ) -> Outcome:
     """Carry out a run under its plan in a new folder, as `privplan run` does.
 
@@ -87,6 +90,11 @@ def run(
     takes a delta of 1 / units or more, and the log says so.
     `report` is called after each round that was measured, with what was measured and the number
     of rounds planned.
+
+    `model` is a model of your own: a `torch.nn.Module`, a function that makes one of public
+    arguments, or a reference as in a file; `loss` the name of a loss, or a function of outputs and
+    labels with a number for each record (`privplan explain models`).  The copy of the configuration
+    says `from-python` of objects, and `resume` must be given them again.
 
     The plan is certified before anything is written; every release is in the log before it is
     made.  Whatever stops a run, `resume` and `privplan run --resume` go on with it.
@@ -112,6 +120,7 @@ def run(
     _require_function(report)
     with _resumable(target, data=data):
         configuration = _accepted(settings, accept_delta, data)
+        configuration = with_given_model(configuration, model, loss)
         return _outcome(ready_new_run(configuration, target), report)
 
 
@@ -122,6 +131,8 @@ def resume(
     data: Table | None = None,
     head: str | None = None,
     report: Report | None = None,
+    model: object = None,
+    loss: object = None,
 ) -> Outcome:
     """Go on with a run that was cut off, from its last released model, to its end.
 
@@ -129,7 +140,8 @@ def resume(
     that was kept elsewhere, or the first 32 digits or more: a log that lacks it is an older copy,
     and has forgotten what was spent since.  `settings` are needed only where the folder has lost
     its copy of them; they must be those of the log's first line.  `data` is the table of a run that
-    was begun with one; it must hold the same rows.  `report` is as for `run`.
+    was begun with one; it must hold the same rows.  `model` and `loss` are the objects that `run`
+    was given, if it was: they must have the digests that the log has.  `report` is as for `run`.
 
     Raises `InvalidInput` where log, configuration, data and kept model do not belong together,
     where the run is closed, and where another process is writing it; else as `run`.
@@ -157,12 +169,21 @@ def resume(
     _require_function(report)
     given = head.strip().lower() if isinstance(head, str) else head
     with _resumable(target, given, data):
-        configuration = None if settings is None else Configuration.of(settings, data)
-        return _outcome(ready_to_resume(configuration, target, given, data), report)
+        configuration = None
+        if settings is not None:
+            configuration = Configuration.of(settings, data)
+            configuration = with_given_model(configuration, model, loss)
+        ready = ready_to_resume(configuration, target, given, data=data, model=model, loss=loss)
+        return _outcome(ready, report)
 
 
 def plan_run(
-    settings: RunDescription, *, data: Table | None = None, accept_delta: bool = False
+    settings: RunDescription,
+    *,
+    data: Table | None = None,
+    accept_delta: bool = False,
+    model: object = None,
+    loss: object = None,
 ) -> Forecast:
     """Return what a run would prove to each observer, and what would lower that; writes nothing.
 
@@ -178,7 +199,8 @@ def plan_run(
     >>> expected.rounds, [row.observer for row in expected.observers][:2]
     (10, ['model', 'server'])
     """
-    return forecast(_accepted(settings, accept_delta, data).settings)
+    configuration = with_given_model(_accepted(settings, accept_delta, data), model, loss)
+    return forecast(configuration.settings)
 
 
 def execute_ready(ready: ReadyRun, report: Report | None = None) -> RunResult:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...accountant.delta_checks import require_delta_below_units
@@ -13,6 +13,7 @@ from ...accountant.randomness import Streams
 from ...accountant.records import Randomness
 from ..data.federation import Federation
 from ..declarations.declaration import HELD_OUT, NORMALISE, Declaration, blame_package
+from ..declarations.own_code import ARCHITECTURE_DIGEST, FROM_PYTHON
 from ..declarations.registry import declaration_of
 from ..frame.model import finite_model
 from ..frame.phases import checked_phases
@@ -47,6 +48,7 @@ def prepare(settings: Settings, *, segment: int = 0) -> PreparedRun:
     declaration = declaration_of(settings.run.system)
     federation, dataset = federation_of(settings)
     model = model_of(settings, federation)
+    settings = _with_architecture(settings, model)
     # A seeded run has other streams after every start: no byte of noise is used for two sums.
     seed = settings.run.seed
     streams = Streams.secure() if seed is None else Streams.seeded(seed, segment)
@@ -81,6 +83,17 @@ def prepare(settings: Settings, *, segment: int = 0) -> PreparedRun:
     return prepared
 
 
+def _with_architecture(settings: Settings, model: Model | None) -> Settings:
+    """Return settings with the digest of a model's architecture, where its code is in no file."""
+    how = settings.training
+    if model is None or how.model != FROM_PYTHON or how.model_digest is not None:
+        return settings
+    from ..models.own_models import architecture_of
+
+    digest = ARCHITECTURE_DIGEST + architecture_of(model)
+    return replace(settings, training=replace(how, model_digest=digest))
+
+
 def _trained(system: System, declaration: Declaration, model: Model | None) -> Model | None:
     """Return the model that is trained: that of a system which makes its own for other features."""
     local = system.setup.local if isinstance(system, PrivateSystem) else None
@@ -107,13 +120,9 @@ def model_of(settings: Settings, federation: Federation) -> Model | None:
     """Return the model that a system trains; None, and no torch, for one that does not train."""
     if not declaration_of(settings.run.system).trains:
         return None
-    from ..models import model_named
-    from ..models.class_weights import class_weighted
+    from ..training.chosen_model import chosen_model
 
-    features = math.prod(federation.features.shape[1:])
-    how = settings.training
-    model = model_named(how.model, features, federation.classes, dropout=how.dropout)
-    return class_weighted(model, how.class_weights, federation.classes)
+    return chosen_model(settings, federation.features.shape[1:], federation.classes)
 
 
 def local_of(settings: Settings, federation: Federation, model: Model | None) -> LocalTraining:

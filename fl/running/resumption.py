@@ -10,6 +10,7 @@ from typing import Final
 from ...accountant.errors import InvalidInput
 from ...accountant.records import Progress, RoundIntent, RoundRelease, RunOpen
 from ..declarations.declaration import PRIVPLAN_PACKAGE
+from ..declarations.toml_keys import CODE_DIGESTS
 from ..frame.model import model_digest
 from ..frame.phases import Phase, SingleRelease, training_phase
 from ..frame.private_normalisation import MOMENTS_DESCRIPTION, NORMALISE
@@ -146,6 +147,9 @@ def require_same_settings(opened: RunOpen, configuration: Mapping[str, object]) 
     idle = idle_tables(opened.configuration)  # which earlier versions wrote for every system
     kept = {name: table for name, table in opened.configuration.items() if name not in idle}
     before, now = _values_by_key(kept), _values_by_key(configuration)
+    for key in (f"[training] {digest}" for digest in CODE_DIGESTS):
+        if key not in now:  # a configuration names code, and who runs it digests that
+            before.pop(key, None)
     told = 0 if opened.security is None else opened.security.colluders
     usual = {**KEYS_ADDED_LATER, "[security] colluders": told}
     for key, value in KEYS_ADDED_LATER.items():

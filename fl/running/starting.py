@@ -31,6 +31,7 @@ from .folder import (
     require_unbegun,
     save_configuration,
 )
+from .given_model import with_given_model
 from .interrupted_run import audit_command, how_to_resume
 from .log_progress import LogProgress, read_log_progress, require_progress
 from .preparation import randomness
@@ -91,7 +92,10 @@ def ready_to_resume(
     given: Configuration | None,
     folder: Path,
     head: str | None = None,
+    *,
     data: Table | None = None,
+    model: object = None,
+    loss: object = None,
 ) -> ReadyRun:
     """Return a run that was cut off, as far as its log says that it had come.
 
@@ -99,12 +103,14 @@ def ready_to_resume(
     that lacks it was restored from an older copy, and has forgotten what was spent since.
     `given` is a configuration that was named again.  The run goes on with the folder's copy; where
     that is gone, with `given`, whose settings must be those of the first line, and which is kept.
-    `data` is the table of a program, where the run was begun with one.
+    `data` is the table of a program, where the run was begun with one; `model` and `loss` are the
+    objects that a program gave the run, and gives again.
     Raises `InvalidInput` where log, configuration, data and kept model do not belong together,
     where the run is closed, and where another process is writing it.
     """
     folder_at(folder)
     configuration = _copied(given, folder).going_on_with(data)
+    configuration = with_given_model(configuration, model, loss)
     if head is not None:
         _require_head(folder, head)
     if not (folder / LOG).exists() and holds_unbegun_run(folder):

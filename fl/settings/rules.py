@@ -12,6 +12,7 @@ from ...accountant.errors import enumerated
 from ..declarations.built_in import without_promise
 from ..declarations.declaration import Complaint, Rule, blame_package
 from ..declarations.given_settings import GivenSettings
+from ..declarations.own_code import is_own
 from ..declarations.registry import with_use_for
 from ..declarations.toml_keys import STUDY_KEYS
 from .declared_rules import (
@@ -121,6 +122,17 @@ def _labels_said_once(given: GivenSettings) -> Complaint | None:
         f'has allocation = "{data.allocation}" in [data] beside `labels_per_user`',
         "That rule says which labels a silo has, and a user has records in any silo.",
         "Leave one of them out.",
+    )
+
+
+def _loss_of_own_model(given: GivenSettings) -> Complaint | None:
+    """Refuse a loss beside a model of privplan's, which has its own."""
+    if not given.states("training", "loss") or is_own(given.training.model):
+        return None
+    return (
+        f"gives `loss` in [training], and the model {given.training.model} has its own",
+        "Losses are for models of your own.",
+        'Leave it out, or write model = "model.py:make" under [training].',
     )
 
 
@@ -266,6 +278,7 @@ _RULES: Final[tuple[Rule, ...]] = (
     *RATING_RULES,
     *TABLE_RULES,
     *STUDY_RULES,
+    _loss_of_own_model,
     *SECURITY_RULES,
     *PRIVACY_RULES,
     _device,

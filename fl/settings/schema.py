@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar
 from ...accountant.errors import InvalidInput, kind_of
 from ..declarations.data_table import DataSettings
 from ..declarations.declaration import AS_PUBLISHED, Declaration
+from ..declarations.own_code import is_own, logged_reference
 from ..declarations.registry import declaration_of
 from ..declarations.sealed_items import sealed_items
 from ..declarations.shared_tables import (
@@ -26,7 +27,13 @@ from ..declarations.shared_tables import (
     SecuritySettings,
     TrainingSettings,
 )
-from ..declarations.toml_keys import KEYS_LOGGED_IF_TRUE, SHARED_TABLES, UNLOGGED_KEYS
+from ..declarations.toml_keys import (
+    CODE_REFERENCES,
+    KEYS_LOGGED_IF_TRUE,
+    SHARED_TABLES,
+    TRAINING_KEYS_LOGGED_IF_GIVEN,
+    UNLOGGED_KEYS,
+)
 from ..observers.assumptions import Circumstances
 from ..observers.names import DEFAULT_OBSERVERS, PEER_OBSERVERS
 
@@ -42,10 +49,23 @@ def default_table(kind: type[Any]) -> object:
 def table_json(table: object) -> dict[str, object]:
     """Return what a log may say of one table."""
     pairs = {item.name: getattr(table, item.name) for item in fields(table)}  # type: ignore[arg-type]
+    if isinstance(table, TrainingSettings):
+        pairs = _training(pairs)
     return {
         name: _json(value)
         for name, value in pairs.items()
         if name not in UNLOGGED_KEYS and (value or name not in KEYS_LOGGED_IF_TRUE)
+    }
+
+
+def _training(pairs: dict[str, object]) -> dict[str, object]:
+    """Return what a log may say of [training]: of code of one's own not where it lies."""
+    named = {name: pairs[name] for name in CODE_REFERENCES}
+    pairs |= {name: logged_reference(said) for name, said in named.items() if isinstance(said, str)}
+    return {
+        name: value
+        for name, value in pairs.items()
+        if value is not None or name not in TRAINING_KEYS_LOGGED_IF_GIVEN
     }
 
 
@@ -158,6 +178,7 @@ def circumstances_of(settings: Settings, silos: int) -> Circumstances:
         honest_server=masked and silos <= 2 * security.dropouts + security.colluders,
         moments=settings.data.normalisation == "private",
         trials=settings.run.trials,
+        owners_code=is_own(settings.training.model),
     )
 
 

@@ -7,6 +7,7 @@ from typing import Final
 from ...accountant.errors import enumerated
 from ..declarations.declaration import Complaint, Rule
 from ..declarations.given_settings import GivenSettings
+from ..declarations.own_code import is_own
 from ..declarations.registry import with_use_for
 from ..declarations.toml_keys import STUDY_KEYS, TABLE_KEYS
 from ..declarations.toml_words import TABLE
@@ -54,6 +55,13 @@ _WITH_A_LIST: Final = {
 """What is said beside a public list of users: why, and how."""
 
 _TASK_MODELS: Final = {"logistic": "binary", "cox": "survival"}
+
+_LABELS_OF_LOSS: Final = {
+    "binary-cross-entropy": ("binary",),
+    "cross-entropy": ("binary", "classes"),
+    "cox": ("survival",),
+}
+"""The kinds of label that each loss is for."""
 
 
 def _keys_of_tables(given: GivenSettings) -> Complaint | None:
@@ -218,6 +226,8 @@ def _model(given: GivenSettings, kind: str) -> Complaint | None:
             "Choose binary, classes or survival.",
         )
     model = given.training.model
+    if is_own(model):
+        return _own_loss(given, kind)
     needed = _TASK_MODELS.get(model)
     if (needed or kind) == kind and (kind != "survival" or model == "cox"):
         return None
@@ -225,6 +235,18 @@ def _model(given: GivenSettings, kind: str) -> Complaint | None:
         f'has model = "{model}" in [training], and kind = "{kind}" in [label] of its schema',
         "A model is made for one kind of label.",
         "Leave `model` out, or choose one for that label.",
+    )
+
+
+def _own_loss(given: GivenSettings, kind: str) -> Complaint | None:
+    """Require of a model of one's own the loss of its label; one of one's own fits any."""
+    loss = given.training.loss
+    if loss is None or is_own(loss) or kind in _LABELS_OF_LOSS[loss]:
+        return None
+    return (
+        f'has loss = "{loss}" in [training], and kind = "{kind}" in [label] of its schema',
+        "A loss is made for one kind of label.",
+        "Leave `loss` out, or choose one for that label.",
     )
 
 

@@ -7,7 +7,8 @@ as it was, bit for bit: measured, not proven, for it rests on how a library mult
 matrices.  Tests compare on a CPU; on a GPU the last bits may differ.  It does not hold for a `cnn`
 or an `alexnet`, nor for every single gradient of an `mlp`: there the last bits of 43 in 7,564 rows
 moved, by 6e-16 at most, which the steps of the grid on which updates are summed nearly always round
-away.
+away.  A module of one's own (`models.own_model`) keeps to it where the numbers of its matrices are
+multiples of 4; of one of 33 x 17 the last bits of 215 in 1,782 rows moved, by 3e-17 at most.
 
 A delta that is not finite, because training diverged, becomes zero: that depends on its own unit
 alone, so it protects as well as clipping does.  How many diverged is a fact about private data,
@@ -175,7 +176,7 @@ def per_example_gradients(
     )
 
 
-@torch.inference_mode()
+@torch.no_grad()
 def _deltas(
     model: Model, start: FloatArray, block: Block, source: Source, recipe: Recipe
 ) -> FloatArray:
@@ -217,7 +218,7 @@ def _proximal_steps(
     return [length * (weight - initial[: len(weight)]) for weight, initial in pairs]
 
 
-@torch.inference_mode()
+@torch.no_grad()
 def _gradients(model: Model, start: FloatArray, block: Block, source: Source) -> FloatArray:
     """Return the mean gradient of a block's units: (units, D) float64."""
     initial = torch.from_numpy(start).to(source.device, source.dtype)

@@ -365,7 +365,7 @@ def _deterministic_gradients(
     import torch
 
     records = len(labels)
-    with torch.inference_mode():
+    with torch.no_grad():
         # Every record is a unit of its own: (records, 1, ...) inputs, one copy of the weights each.
         weights = model.spread(torch.from_numpy(parameters), records)
         gradient = [torch.zeros(tensor.shape, dtype=tensor.dtype) for tensor in weights]

@@ -92,8 +92,10 @@ SCORE_LOSSES: Final[Mapping[type, ScoreLoss]] = {
 
 def is_one_score(model: Model) -> bool:
     """Return whether the model is one linear score under a loss that is known here."""
-    (first, *others) = model.layers
-    linear = isinstance(first, Linear) and first.outputs == 1 and not others
+    if len(model.layers) != 1:
+        return False
+    (only,) = model.layers
+    linear = isinstance(only, Linear) and only.outputs == 1
     return linear and type(model.loss) in SCORE_LOSSES
 
 

@@ -1,0 +1,229 @@
+"""A module of one's own as a function of its parameters: outputs, and the gradients of many units.
+
+    outputs    f(w, x), (records, outputs), by `torch.func.functional_call`
+    gradients  grad_w loss(f(w_u, x_u)) for every unit u: grad under vmap, or unit by unit
+
+Only what training moves is w.  Buffers, and parameters that need no gradient, are public constants
+of which every call gets fresh copies, so no record leaves anything behind for the next.  A layer
+with running statistics (BatchNorm) normalises by those constants, in training as in evaluation.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import io
+import math
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _NormBase
+
+from .drawn_dropout import UnitDraws, with_drawn_dropout
+from .losses import Loss
+
+_OUT_OF_MEMORY: Final = "allocate memory"
+"""What PyTorch says on a processor where there is no memory."""
+
+
+class _Nowhere(io.TextIOBase):
+    """Takes what is printed, and keeps nothing."""
+
+    def write(self, text: str) -> int:
+        """Return how much was taken."""
+        return len(text)
+
+
+_NOWHERE: Final = _Nowhere()
+
+
+@contextlib.contextmanager
+def unheard() -> Iterator[None]:
+    """Let nothing be printed: what a module says of the records it sees would tell of them."""
+    with (
+        warnings.catch_warnings(),
+        contextlib.redirect_stdout(_NOWHERE),
+        contextlib.redirect_stderr(_NOWHERE)
+        if sys.stderr is not None
+        else contextlib.nullcontext(),
+    ):
+        warnings.simplefilter("ignore")
+        yield
+
+
+class ModuleBody:
+    """A copy of a module, in float64; `vectorised` says that units go through it together."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self.evaluating = copy.deepcopy(module).double().eval()
+        self.draws = UnitDraws()
+        self.training, self.dropout = with_drawn_dropout(
+            copy.deepcopy(self.evaluating).train(), self.draws
+        )
+        # In training it would normalise by the batch, and remember it.
+        for layer in self.training.modules():
+            if isinstance(layer, _NormBase) and layer.track_running_stats:
+                layer.eval()
+        # A parameter that stands in several places is listed once, and stays tied to all of them.
+        named = dict(self.evaluating.named_parameters())
+        self.trained = {name: each for name, each in named.items() if each.requires_grad}
+        self.vectorised = True
+        self._kept: dict[str, Tensor] = {
+            name: each for name, each in named.items() if not each.requires_grad
+        }
+        self._kept.update(self.evaluating.named_buffers())
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shape of each parameter that training moves, by name, in their order."""
+        return {name: tuple(each.shape) for name, each in self.trained.items()}
+
+    def constants(self, like: Tensor) -> dict[str, Tensor]:
+        """Return fresh copies of what no training moves, on the device of `like`, in its type."""
+        return {
+            name: each.detach()
+            .to(like.device, like.dtype if each.is_floating_point() else each.dtype)
+            .clone()
+            for name, each in self._kept.items()
+        }
+
+    def outputs(
+        self, weights: Sequence[Tensor], x: Tensor, *, training: bool = False, key: Any = None
+    ) -> Tensor:
+        """Return what the module makes of records x (records, ...) at one unit's weights."""
+        self.draws.begin(key)
+        values = dict(zip(self.trained, weights, strict=True)) | self.constants(x)
+        module = self.training if training else self.evaluating
+        logits: Tensor = torch.func.functional_call(module, values, (x,))
+        return logits
+
+    def gradients(
+        self,
+        loss: Loss,
+        weights: Sequence[Tensor],
+        x: Tensor,
+        labels: Tensor,
+        share: Tensor,
+        keys: Tensor | None,
+    ) -> list[Tensor]:
+        """Return the gradient of each unit's loss: (units, ...) for each parameter.
+
+        Shapes are those of `Model.add_gradient`, `keys` (units,) of the draws.  A unit at which the
+        module fails has NaN, which its own records alone decide.
+        """
+        with unheard():
+            if not self.vectorised:
+                return self.looped(loss, weights, x, labels, share, keys)
+            try:
+                return self.stacked(loss, weights, x, labels, share, keys)
+            except Exception as error:  # whatever somebody's records make of the module
+                if _out_of_memory(error):
+                    raise
+            # Each by itself, in the same way: so nobody's trouble moves another's last bits.
+            rows = [
+                self._alone(
+                    loss,
+                    [weight[unit : unit + 1] for weight in weights],
+                    x[unit : unit + 1],
+                    labels[unit : unit + 1],
+                    share[unit : unit + 1],
+                    None if keys is None else keys[unit : unit + 1],
+                )
+                for unit in range(len(x))
+            ]
+        return [torch.cat(parts) for parts in zip(*rows, strict=True)]
+
+    def _alone(self, loss: Loss, weights: Sequence[Tensor], *records: Any) -> list[Tensor]:
+        try:
+            return self.stacked(loss, weights, *records)
+        except Exception as error:  # whatever this unit's records make of the module
+            if _out_of_memory(error):
+                raise
+            return [torch.full_like(weight, math.nan) for weight in weights]
+
+    def stacked(
+        self,
+        loss: Loss,
+        weights: Sequence[Tensor],
+        x: Tensor,
+        labels: Tensor,
+        share: Tensor,
+        keys: Tensor | None,
+    ) -> list[Tensor]:
+        """Return the gradients of all units at once, by vmap."""
+
+        def of_unit(
+            weight: tuple[Tensor, ...], x: Tensor, labels: Tensor, share: Tensor, *key: Tensor
+        ) -> Tensor:
+            out = self.outputs(weight, x, training=True, key=key[0] if key else None)
+            return loss.value(out[None], labels[None], share[None])[0]
+
+        # One function of one unit, over the first axis of all: weights, records, shares and key.
+        each = () if keys is None else (keys,)
+        per_unit = torch.func.vmap(torch.func.grad(of_unit))
+        slopes: Sequence[Tensor] = per_unit(tuple(weights), x, labels, share, *each)
+        return list(slopes)
+
+    def looped(
+        self,
+        loss: Loss,
+        weights: Sequence[Tensor],
+        x: Tensor,
+        labels: Tensor,
+        share: Tensor,
+        keys: Tensor | None,
+    ) -> list[Tensor]:
+        """Return the same unit by unit, without padding, for what vmap cannot do."""
+        slopes = [
+            torch.empty_like(weight, memory_format=torch.contiguous_format) for weight in weights
+        ]
+        with torch.random.fork_rng(devices=[]):
+            for unit in range(len(x)):
+                # Fresh tensors for each unit: where they begin depends on no other.
+                present = share[unit] > 0
+                key = None if keys is None else keys[unit]
+                # A generator that is used against all rules tells nothing of other units.
+                torch.manual_seed(0 if key is None else int(key))
+                try:
+                    rows = self._of_unit(
+                        loss,
+                        [weight[unit] for weight in weights],
+                        (x[unit][present], labels[unit][present], share[unit][present]),
+                        key,
+                    )
+                except Exception as error:  # whatever this unit's records make of the module
+                    if _out_of_memory(error):
+                        raise
+                    rows = [torch.full_like(weight[unit], math.nan) for weight in weights]
+                for into, row in zip(slopes, rows, strict=True):
+                    into[unit] = row
+        return slopes
+
+    def _of_unit(
+        self,
+        loss: Loss,
+        weights: Sequence[Tensor],
+        records: tuple[Tensor, Tensor, Tensor],
+        key: Tensor | None,
+    ) -> list[Tensor]:
+        leaves = [weight.detach().clone().requires_grad_() for weight in weights]
+        x, labels, share = records
+        with torch.enable_grad():
+            out = self.outputs(leaves, x, training=True, key=key)
+            value = loss.value(out[None], labels[None], share[None])[0]
+            if not value.requires_grad:  # it depends on no parameter
+                return [torch.zeros_like(leaf) for leaf in leaves]
+            slopes = torch.autograd.grad(value, leaves, allow_unused=True)
+        return [
+            torch.zeros_like(leaf) if slope is None else slope
+            for leaf, slope in zip(leaves, slopes, strict=True)
+        ]
+
+
+def _out_of_memory(error: Exception) -> bool:
+    """Return whether there was no memory, which is nothing that a record has done."""
+    return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or _OUT_OF_MEMORY in str(error)
