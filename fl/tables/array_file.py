@@ -193,8 +193,8 @@ class _Sparse:
         # does.
         there = (column >= 0) & (column < self._width)
         values = self._data[starts[0] : starts[-1]].astype(np.float64)[there]
-        place = row[there] * self._width + column[there]
-        dense = np.bincount(place, weights=values, minlength=count * self._width)
+        cell = row[there] * self._width + column[there]
+        dense = np.bincount(cell, weights=values, minlength=count * self._width)
         return _lists(dense, self._width)
 
 

@@ -275,8 +275,8 @@ def _feature_names(column: Column) -> list[str]:
         return []
     names = [column.name]
     if column.shape is not None:
-        places = itertools.product(*(range(size) for size in column.shape))
-        return [f"{column.name}[{','.join(map(str, place))}]" for place in places]
+        cells = itertools.product(*(range(size) for size in column.shape))
+        return [f"{column.name}[{','.join(map(str, cell))}]" for cell in cells]
     if column.kind == "category":
         names = [f"{column.name}={value}" for value in (*(column.values or ()), "other")]
     if column.kind == "ordinal":

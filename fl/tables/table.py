@@ -25,7 +25,7 @@ from .rows import GatheredRows
 from .schema import Schema
 from .schema_file import read_schema, schema_of
 
-ONE_SILO = "all"
+ALL_ROWS = "all"
 """The name of the silo of a frame that no column divides."""
 
 
@@ -100,7 +100,7 @@ class Table:
         columns = TableColumns(user=user, label=label, silo=silo)
         described = _schema(schema)
         needed = TableReading(schema=described, columns=columns, silos=()).needed
-        by_silo = frame if isinstance(frame, Mapping) else {ONE_SILO: frame}
+        by_silo = frame if isinstance(frame, Mapping) else {ALL_ROWS: frame}
         frames = {
             name: ArrowFrame(_frame_name(name), arrow_table(of, needed))
             for name, of in by_silo.items()
@@ -117,7 +117,7 @@ class Table:
                 'Give silo="hospital", silos=["north", "south"], or a mapping of frames by silo.',
             )
         if silo is not None:
-            sources = {name: [frames[ONE_SILO]] for name in silos}
+            sources = {name: [frames[ALL_ROWS]] for name in silos}
         table = cls(sources=sources, schema=described, columns=columns)
         reading = table._reading(0)
         for of in frames.values():

@@ -70,10 +70,10 @@ def listed_names(path: Path, column: str, format: TextFormat, *, seed: int) -> I
             "Correct the line.",
         )
 
-    found = [np.zeros(0, np.int64)]
+    parts = [np.zeros(0, np.int64)]
     for batch in file.batches(refuse, columns=(column,)):
         names, there = user_names(batch.columns[column], format.id_case, seed)
         if not there.all():
             refuse(int(batch.lines[np.argmin(there)]), column, "it has no id")
-        found.append(names)
-    return np.unique(np.concatenate(found))
+        parts.append(names)
+    return np.unique(np.concatenate(parts))

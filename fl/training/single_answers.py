@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _ROWS_OF_A_UNIT: Final = 4
 """Rows of a unit, all but the first zeros: so many begin at aligned places (`ALIGNED`)."""
 
-_MAX_NUMBERS: Final = 2**20
+_MAX_STACK_NUMBERS: Final = 2**20
 """About how many numbers a stack has."""
 
 
@@ -36,7 +36,9 @@ def right_answers(
     values = model.features
     flat = features.reshape(len(features), values)
     # How many records go through at once follows from the model, never from how many there are.
-    units = max(1, _MAX_NUMBERS // (model.parameters + _ROWS_OF_A_UNIT * (model.kept + values)))
+    units = max(
+        1, _MAX_STACK_NUMBERS // (model.parameters + _ROWS_OF_A_UNIT * (model.kept + values))
+    )
     stack = model.spread(weights, units)
     answers = np.zeros(len(flat), np.int64)
     for first in range(0, len(flat), units):
