@@ -12,7 +12,7 @@ End = Literal["least", "most"]
 """The end of what a description allows: its runs of least epsilon, or those of most."""
 
 
-EXACT_DIGITS: Final = 12
+OPTION_DIGITS: Final = 12
 """Digits of a number in an option that states one run: so many leave nothing open."""
 
 
@@ -24,7 +24,7 @@ def in_option(value: float) -> str:
     """
     text = repr(value)
     digits = text.partition("e")[0].replace(".", "").lstrip("-0")
-    return text if len(digits) >= EXACT_DIGITS else f"{value:#.{EXACT_DIGITS}g}"
+    return text if len(digits) >= OPTION_DIGITS else f"{value:#.{OPTION_DIGITS}g}"
 
 
 @dataclass(frozen=True)
