@@ -20,8 +20,8 @@ from typing import Any, Final
 
 from scipy.special import log_ndtr
 
-from .claim import Claim
 from .proofs import gaussian, nothing_holds
+from .table import Claim
 
 DELTA: Final = 1e-5
 """The delta of every row."""

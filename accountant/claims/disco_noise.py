@@ -23,9 +23,9 @@ from .. import events as ev
 from .. import validate
 from ..calibrate import calibrate
 from ..errors import InvalidInput
-from .claim import Noise
 from .disco import DELTA, SUMMED_PEERS, published_classical_multiplier
 from .proofs import gaussian, nothing_holds
+from .table import Noise
 
 NOISE_EPSILON: Final = 10.0
 """The epsilon that every deviation here is for, or is said to be for."""

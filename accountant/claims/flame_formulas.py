@@ -8,7 +8,6 @@ from typing import Final
 
 from .. import events as ev
 from ..sensitivity.release import down, up
-from .claim import Claim
 from .delm import all_equal_loss
 from .disco import published_classical_multiplier
 from .flame_lower import count_epsilon, laplace_stays, response_stays
@@ -23,6 +22,7 @@ from .flame_published import (
 )
 from .flame_setting import DIMENSIONS, FIFTIETH, FLAME_DELTA, MESSAGE_EPSILON, USERS, row
 from .proofs import epsilon, gaussian
+from .table import Claim
 
 F3_USERS: Final = 5000
 F3_DIMENSIONS: Final = 75_755

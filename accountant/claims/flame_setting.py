@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from .. import events as ev
-from .claim import Claim
 from .flame_published import published_delta
+from .table import Claim
 
 FLAME_PAPER: Final = "Liu et al. 2021, arXiv 2009.08063v4"
 

@@ -33,7 +33,9 @@ from .kinds import (
     Evaluation,
     Head,
     PostProcessing,
+    Progress,
     Record,
+    Recorder,
     RoundAbort,
     RoundIntent,
     RoundRelease,
@@ -41,8 +43,6 @@ from .kinds import (
     RunOpen,
     RunRecover,
 )
-from .progress import Progress
-from .recorder import Recorder
 
 __all__ = [
     "KINDS",

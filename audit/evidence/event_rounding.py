@@ -14,7 +14,7 @@ from typing import Final
 from ...accountant import events as ev
 from ...accountant.composition import Leaf
 from ...accountant.errors import Unsupported
-from ...accountant.events.parts import events_inside
+from ...accountant.event_tree import events_inside
 from ...accountant.schedules import kind
 
 MAX_EVENT_KINDS: Final = 32

@@ -19,7 +19,7 @@ from ..reports import noise as noise_report
 from ..terminal.output import Report
 
 if TYPE_CHECKING:
-    from ...accountant.claims.claim import Claim, Noise
+    from ...accountant.claims.table import Claim, Noise
     from ...audit.example_result import ExampleResult
     from ..cache.measured_rows import Rows
 

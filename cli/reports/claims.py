@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from ...accountant import rounding
 
 if TYPE_CHECKING:
-    from ...accountant.claims.claim import Claim
+    from ...accountant.claims.table import Claim
     from ..cache.measured_rows import MeasuredRow, Rows
 
 SYSTEM_TITLES: Final = {

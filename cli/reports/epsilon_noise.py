@@ -12,7 +12,7 @@ from ..terminal.output import Report
 from ..terminal.text import table
 
 if TYPE_CHECKING:
-    from ...accountant.calibration import Calibration
+    from ...accountant.calibration_aims import Calibration
     from ...accountant.guarantee import Guarantee
 
 

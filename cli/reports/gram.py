@@ -13,7 +13,7 @@ from ..terminal.text import table
 from . import describe
 
 if TYPE_CHECKING:
-    from ...accountant.calibration import Calibration
+    from ...accountant.calibration_aims import Calibration
     from ...accountant.neighbours import Neighbours
     from ...accountant.sensitivity.gram import GramBound
     from ...accountant.sensitivity.release import Sensitivity

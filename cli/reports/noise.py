@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from ...accountant import rounding
 
 if TYPE_CHECKING:
-    from ...accountant.claims.claim import Noise
+    from ...accountant.claims.table import Noise
 
 NOISE_HEADINGS: Final = ("Noise on each number", "deviation", "proves")
 

@@ -13,7 +13,7 @@ from . import describe
 from .loaders import shuffling_warning
 
 if TYPE_CHECKING:
-    from ...accountant.calibration import Calibration
+    from ...accountant.calibration_aims import Calibration
     from ...accountant.guarantee import Bounds
     from ...accountant.targets import RiskTarget
 

@@ -11,7 +11,7 @@ import pytest
 
 from privplan.accountant.claims import disco, disco_noise
 from privplan.accountant.claims import table as tables
-from privplan.accountant.claims.claim import Noise
+from privplan.accountant.claims.table import Noise
 from privplan.accountant.errors import InvalidInput
 
 from ..cases import for_each

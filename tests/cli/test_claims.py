@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from privplan.accountant.claims import table as tables
-from privplan.accountant.claims.claim import VERDICTS, Claim
+from privplan.accountant.claims.table import VERDICTS, Claim
 from privplan.audit import demos
 from privplan.cli.cache import computed_claims, measured_rows, store
 from privplan.cli.cache.measured_rows import MeasuredRow

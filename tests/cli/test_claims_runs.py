@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from privplan.accountant.claims import table as tables
-from privplan.accountant.claims.claim import Claim
+from privplan.accountant.claims.table import Claim
 from privplan.audit import demos
 from privplan.audit.attack import example_runs
 from privplan.audit.example_result import ExampleResult

@@ -29,14 +29,15 @@ from .certificate import (
     wide_interval_warnings,
 )
 from .delta_bounds import fitting_width, upper_delta_bound
-from .derivation import composed_steps, participation_steps
 from .directions import (
     Direction,
+    composed_steps,
     composition_directions,
     estimate_level,
     grid_points_needed,
     initial_width,
     participation,
+    participation_steps,
     quantized_delta,
     quantized_saddle,
 )

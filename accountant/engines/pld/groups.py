@@ -44,10 +44,10 @@ from ...errors import Unsupported
 from ...grouping import by_lemma
 from ...guarantee import Neighbours, Step
 from .atoms import AtomPair
-from .bare import worst_pair
 from .binomial import BinomialShifts, GaussianShifts, LaplaceShifts
 from .binomial_mixtures import BinomialLoss, BinomialMixturePair
 from .group_classes import BARE_RECORDS, chained
+from .outcomes import worst_pair
 from .pair import Pair
 from .registry import (
     MAX_SUPPORT_SIZE,

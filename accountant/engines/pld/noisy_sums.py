@@ -34,9 +34,8 @@ from ...guarantee import Neighbours, Step
 from ..base import contribution
 from ..correlated_noise import correlated_noise
 from .atoms import AtomPair
-from .loss_maps import LossMap, OppositeGaussians, OppositeLaplaces, SampledShift
 from .matrix_bins import bins_mechanism
-from .mixtures import MixturePair
+from .mixtures import LossMap, MixturePair, OppositeGaussians, OppositeLaplaces, SampledShift
 from .noise import AdditiveNoise, GaussianNoise, LaplaceNoise
 from .pair import Pair
 from .registry import MIN_NOISE_MULTIPLIER, DominatedMechanism, pairs

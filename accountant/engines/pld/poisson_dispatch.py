@@ -1,6 +1,6 @@
 """Hands a Poisson sample (each unit joins with probability q) to the pairs of what is sampled.
 
-The pairs themselves stand in `noisy_sums`, `integer_sums` and `outcomes`.
+The pairs themselves stand in `noisy_sums` and `outcomes`.
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
 from ..base import sampled_instead
 from .atoms import AtomPair
-from .bare import response, whole_class, worst_pair
-from .integer_sums import integer_sum
 from .noise import GaussianNoise, LaplaceNoise
 from .noisy_sums import noisy_sum
+from .outcomes import integer_sum, response, whole_class, worst_pair
 from .pair import Pair
 from .registry import MIN_SAMPLING_RATE, DominatedMechanism, pairs
 

@@ -26,9 +26,8 @@ from ...arrays import FloatArray
 from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
 from .atoms import AtomPair
-from .mechanism_algebra import from_above, repeated, single_pair
 from .pair import LaterPair, Pair
-from .registry import DominatedMechanism, pairs
+from .registry import DominatedMechanism, from_above, pairs, repeated, single_pair
 from .shuffled import one_sided_pair
 
 DEFAULT_FAILURE = 1e-13

@@ -34,9 +34,9 @@ from ... import events as ev
 from ...guarantee import Neighbours, Step
 from ..loss_ranges import LARGEST_EXPONENT
 from .atoms import AtomPair
-from .bare import worst_pair
 from .noise import GaussianNoise, LaplaceNoise
 from .noisy_sums import noisy_sum
+from .outcomes import worst_pair
 from .pair import Pair
 from .registry import DominatedMechanism, pairs
 

@@ -54,13 +54,17 @@ from .curves import (
     set_aside,
     shift_ratio,
 )
-from .moments import RENYI_OUTWARD_FACTOR, Pair, mixed, renyi, renyi_from_below
-from .quadrature import (
+from .moments import (
     MAX_QUADRATURE_NODES,
     MAX_QUADRATURE_NOISE,
     MAX_SHIFT_ANGLE,
     MIN_QUADRATURE_NOISE,
     QUADRATURE_MISSED_MASS,
+    RENYI_OUTWARD_FACTOR,
+    Pair,
+    mixed,
+    renyi,
+    renyi_from_below,
     trapezoid_step,
 )
 

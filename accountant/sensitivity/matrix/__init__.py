@@ -5,8 +5,7 @@ contribute together, `separated` and `patterns` look for the worst of these, `di
 worst vectors, `bounds` puts them together, and `front` is what is asked from outside.
 """
 
-from .bounds import MatrixSensitivity, sensitivity_bounds
-from .front import sensitivity
+from .bounds import MatrixSensitivity, sensitivity, sensitivity_bounds
 from .strategies import MAX_MATRIX_ENTRIES, column_bands, strategy_matrix, strategy_steps
 
 __all__ = [
