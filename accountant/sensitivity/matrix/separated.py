@@ -4,8 +4,8 @@
 it, so with n_v of a unit's rounds under node v the sum of C^T C over pairs of them is sum_v n_v^2:
 no entry is negative, so equal contributions attain it.  A node of w rounds holds at most
 ceil(w / b) that are b apart, and one level's nodes hold no more than all k rounds: a level adds at
-most k min(k, ceil(w / b)).  From below the earliest rounds count, which attain that where whole nodes
-are filled.
+most k min(k, ceil(w / b)).  From below the earliest rounds count, which attain that where whole
+nodes are filled.
 Source: Kairouz et al. 2021, arXiv 2103.00039 (trees); the bound is derived here.
 """
 
