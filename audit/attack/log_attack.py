@@ -39,13 +39,12 @@ from ..configuration.logged_settings import path_in, require_same_file, settings
 from ..edits import require_unedited
 from ..hazards.sidecar import require_fitting
 from ..ledger import Entry, Ledger
-from ..ledger.commitments import require_commitments
+from ..ledger.entries import require_commitments
 from ..measurement import Measurement, Tier
 from ..results import append_results, results_in
 from ..verify import Verification, verify
-from .rehearsal_size import canary_count, require_feasible
 from .report import ATTACK_TIERS, AttackReport, AttackRequest, SkippedTier
-from .tier_functions import TierFunctions
+from .tiers import TierFunctions, canary_count, require_feasible
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import (

@@ -7,9 +7,8 @@ from dataclasses import replace
 from typing import Final
 
 from ...accountant.rounding import down
-from ..description.fact import Reading
 from ..description.merging import describe
-from ..description.run_description import RunDescription
+from ..description.run_description import Reading, RunDescription
 from ..description.run_settings import RunSettings
 from .bounds import Proof
 from .causes import apply_rules

@@ -11,8 +11,8 @@ from typing import Final
 from ...accountant import validate
 from ...accountant.decoding import decimal_number, suggestion
 from ...accountant.errors import InvalidInput
-from .fact import Fact, Provenance
 from .printed_number import PrintedNumber, half_unit_of, in_words
+from .run_description import Fact, Provenance
 
 Check = Callable[[str, object], object]
 """Takes the name of a key and a value; returns the value in its type, or raises `InvalidInput`."""

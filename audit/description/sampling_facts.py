@@ -8,9 +8,8 @@ from fractions import Fraction
 from typing import Final
 
 from ...accountant.errors import InvalidInput
-from .agreement import near, shown, statement
-from .fact import Fact
-from .working_facts import WorkingFacts
+from .agreement import WorkingFacts, near, shown, statement
+from .run_description import Fact
 
 RATE: Final = "sampling.rate"
 BATCH: Final = "sampling.batch"

@@ -8,9 +8,8 @@ from typing import Final
 
 from ...accountant.errors import InvalidInput
 from ...accountant.validate import LARGEST_COUNT
-from .agreement import shown
+from .agreement import WorkingFacts, shown
 from .sampling_facts import BATCH, OF_UNIT, RATE, population_key
-from .working_facts import WorkingFacts
 
 STEPS: Final = "schedule.steps"
 EPOCHS: Final = "schedule.epochs"

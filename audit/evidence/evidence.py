@@ -18,10 +18,8 @@ from ..ledger.entries import Ledger
 from . import observers
 from .doubts import Doubts
 from .epsilon_total import EpsilonTotal, total, worst_total
-from .observed_rounds import Rounds
-from .participation import RoundsOfUnit, is_of_some_silos
-from .plan_comparison import Counts, nearly_equal_event
-from .round_kinds import RoundKind, kinds_of
+from .observed_rounds import Counts, Rounds, nearly_equal_event
+from .round_kinds import RoundKind, RoundsOfUnit, is_of_some_silos, kinds_of
 
 if TYPE_CHECKING:
     from ..configuration.first_line import Comparison

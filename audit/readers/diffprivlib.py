@@ -21,8 +21,8 @@ from typing import Any, Final
 from ...accountant import validate
 from ...accountant.errors import InvalidInput
 from ...accountant.events import Approximate, Compose, Event, Pure, Repeat
-from ..description.fact import Reading
 from ..description.printed_number import PrintedNumber
+from ..description.run_description import Reading
 from .content import json_of, object_of, text_of
 from .read_values import exact, exact_delta, known_fields, list_of, read_facts
 

@@ -21,7 +21,7 @@ from typing import Final
 from ...accountant.errors import Unsupported
 from ...accountant.events import TYPES, Event, from_json
 from ...accountant.events.dp_event_tuples import from_named_tuple
-from ..description.fact import Reading
+from ..description.run_description import Reading
 from .content import NOT_JSON, json_of, text_of
 from .dp_event_text import event_of_text, looks_like_event_text, outside
 from .event_facts import event_doubts, schedule_of

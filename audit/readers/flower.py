@@ -24,8 +24,7 @@ from typing import Any, Final
 
 from ...accountant import validate
 from ...accountant.errors import InvalidInput
-from ..description.fact import Reading
-from ..description.run_description import Phase
+from ..description.run_description import Phase, Reading
 from .content import object_of
 from .read_values import (
     field_of,

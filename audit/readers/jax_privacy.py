@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from ...accountant.errors import InvalidInput, Unsupported
 from ...accountant.toml_source import MAX_TOML_BYTES, toml_tables
-from ..description.fact import Reading
+from ..description.run_description import Reading
 from .band_mf import event_of
 from .band_mf_fields import CONFIG_NAMES, RATES, checked, printed_fields
 from .content import json_of, text_of

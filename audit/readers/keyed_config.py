@@ -31,8 +31,8 @@ from typing import Final
 
 from ...accountant import validate
 from ...accountant.errors import InvalidInput, counted
-from ..description.fact import Reading
 from ..description.printed_number import half_unit_of
+from ..description.run_description import Reading
 from .aliases import OPTIMIZER_EPSILON, role_of, speaks_of_privacy
 from .content import lines_of, object_of
 from .privacy_switches import is_switch, switched_off

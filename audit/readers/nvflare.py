@@ -25,8 +25,8 @@ from typing import Any, Final
 from ...accountant import validate
 from ...accountant.errors import InvalidInput
 from ...accountant.events import Compose, Event, NoGuarantee, Pure, Repeat
-from ..description.fact import Reading
 from ..description.printed_number import PrintedNumber
+from ..description.run_description import Reading
 from .content import json_of
 from .read_values import exact, field_of, known_fields, read_facts, table_of, word_of
 

@@ -24,9 +24,8 @@ from typing import Final
 
 from ...accountant import validate
 from ...accountant.errors import InvalidInput, counted, kind_of
-from ..description.fact import Reading
 from ..description.printed_number import in_words
-from ..description.run_description import Phase
+from ..description.run_description import Phase, Reading
 from .content import NOT_JSON, json_of
 from .history_rows import MAX_HISTORY_ROWS
 from .opacus_states import AccountantState, accountant_states

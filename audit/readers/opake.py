@@ -39,8 +39,7 @@ from ...accountant.events import (
     Repeat,
     TruncatedPoisson,
 )
-from ..description.fact import Reading
-from ..description.run_description import Phase
+from ..description.run_description import Phase, Reading
 from .content import object_of
 from .read_values import (
     dotted,

@@ -9,9 +9,8 @@ from typing import Any, TypeVar
 from ...accountant import validate
 from ...accountant.decoding import MAX_JSON_NUMBER_CHARACTERS
 from ...accountant.errors import InvalidInput, kind_of
-from ..description.fact import Fact
 from ..description.printed_number import PrintedNumber
-from ..description.run_description import Phase
+from ..description.run_description import Fact, Phase
 
 T = TypeVar("T")
 

@@ -32,7 +32,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ...accountant.errors import InvalidInput, counted
-from ..description.fact import Reading
+from ..description.run_description import Reading
 from .aliases import OPTIMIZER_EPSILON
 from .content import NOT_JSON, json_of, numbered_lines
 from .history import reading_of

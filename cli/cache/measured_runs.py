@@ -6,7 +6,7 @@ import contextlib
 from dataclasses import asdict
 from typing import Any, cast
 
-from ...audit.example_result import ExampleResult
+from ...audit.measurement import ExampleResult
 from . import measured_rows, store
 
 

@@ -20,7 +20,7 @@ from ..terminal.output import Report
 
 if TYPE_CHECKING:
     from ...accountant.claims.table import Claim, Noise
-    from ...audit.example_result import ExampleResult
+    from ...audit.measurement import ExampleResult
     from ..cache.measured_rows import Rows
 
 System = Annotated[

@@ -11,7 +11,7 @@ from .sampling import ALLOCATED, REPLACED, SHUFFLED
 
 if TYPE_CHECKING:
     from ...accountant.events import Event
-    from ...audit.description.fact import Reading
+    from ...audit.description.run_description import Reading
     from .described_run import DescribedRun
 
 SOURCE: Final = "options"
@@ -41,7 +41,7 @@ def reading_of_claim(
     all.  Raises `InvalidInput` for a claim that is no number.
     """
     from ...audit.check.checked_run import PRIVPLAN_EVENT
-    from ...audit.description.fact import Reading
+    from ...audit.description.run_description import Reading
     from ...audit.description.tables import checked_fact, reading_of_tables
 
     tables: dict[str, Mapping[str, object]] = {"claim": {"epsilon": printed_number(claimed)}}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from ...accountant.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from ...audit.description.fact import Reading
+    from ...audit.description.run_description import Reading
 
 DESCRIPTION: Final = "description"
 """How the formats of descriptions begin, in TOML or JSON."""
@@ -84,8 +84,8 @@ def stated_facts(
     stated: Sequence[str], claimed: str | None, delta: str | None
 ) -> tuple[Reading, ...]:
     """Return what the options --set, --claimed and --delta say, each with its name as source."""
+    from ...audit.description.files import reading_of_option
     from ...audit.description.merging import OPTIONS
-    from ...audit.description.options import reading_of_option
     from ...audit.description.tables import reading_of_names
 
     readings = [reading_of_option(option) for option in stated]

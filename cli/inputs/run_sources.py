@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from ...audit.description.fact import Reading
+    from ...audit.description.run_description import Reading
 
 STANDARD_INPUT: Final = "standard input"
 MAX_FOLDER_FILES: Final = 1000

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ...accountant.errors import Unsupported
     from ...accountant.events import Event
     from ...accountant.guarantee import Guarantee
-    from ...audit.description.fact import Reading
+    from ...audit.description.run_description import Reading
     from ..inputs.described_run import DescribedRun
     from .describe import Quantity
 

@@ -17,7 +17,7 @@ from .describe import least_words
 if TYPE_CHECKING:
     from ...accountant.guarantee import Bounds
     from ...audit.check.check_result import Cause, CheckResult, MissingFact
-    from ...audit.description.fact import Fact
+    from ...audit.description.run_description import Fact
 
 ROUNDED_DOWN: Final = "rounded-down"
 MAX_COMPLETIONS_SHOWN: Final = 4

@@ -19,7 +19,7 @@ from .plan import columns
 if TYPE_CHECKING:
     from ...accountant.errors import PrivplanError
     from ...audit.check.check_result import CheckResult
-    from ...audit.description.fact import Reading
+    from ...audit.description.run_description import Reading
 
 WORST_FIRST: Final = (CHECK_FAILED, USAGE, NOT_COMPUTABLE, OK)
 """Exit codes of several runs: the first that one of them has."""

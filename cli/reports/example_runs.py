@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from ...accountant import rounding
 
 if TYPE_CHECKING:
-    from ...audit.example_result import ExampleResult
+    from ...audit.measurement import ExampleResult
 
 HEADINGS: Final = ("Runs", "claimed", "proven", "measured")
 

@@ -13,7 +13,7 @@ from privplan.accountant.claims import table as tables
 from privplan.accountant.claims.table import Claim
 from privplan.audit import demos
 from privplan.audit.attack import example_runs
-from privplan.audit.example_result import ExampleResult
+from privplan.audit.measurement import ExampleResult
 from privplan.cli.cache import measured_rows, measured_runs
 from privplan.cli.reports import example_runs as runs_report
 

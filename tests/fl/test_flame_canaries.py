@@ -17,7 +17,7 @@ from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.accountant.mechanisms import LaplaceMessages, ResponseMessages
 from privplan.accountant.plan import phases
-from privplan.audit.attack.rehearsal_size import canary_count
+from privplan.audit.attack.tiers import canary_count
 from privplan.audit.canaries import rehearsal, rehearse
 from privplan.fl.flame import canaries, canary_runs
 from privplan.fl.flame.canary_patterns import Layout

@@ -21,6 +21,8 @@ from ...measurement import Measurement
 from .evidence import (
     confidence,
     log_likelihood,
+    matched,
+    per_unit,
     require_likelihood,
     require_same_features,
     unseen_test_records,
@@ -28,7 +30,6 @@ from .evidence import (
 from .results import AttackDescription, measurements
 from .tier import LEVELS, Level
 from .trials import Trials
-from .user_scores import matched, per_unit
 
 if TYPE_CHECKING:
     from ....fl.running.checkpoint import Checkpoint

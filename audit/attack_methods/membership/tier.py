@@ -31,20 +31,19 @@ from ....fl.data.federation import Federation
 from ...measurement import Measurement
 from ...shadows import Design, Executor, Replica, all_cores, design, replicas
 from ...shadows.replicas import without_cryptography
-from . import lira
 from .evidence import (
     Evidence,
     confidence,
     log_likelihood,
+    per_unit,
     require_likelihood,
     require_same_features,
     shared_records,
     unseen_test_records,
 )
 from .results import AttackDescription, Sample, measurements
-from .rmia import ratio, rmia
+from .scores import lira_offline, lira_online, ratio, rmia
 from .trials import Trials, require_both
-from .user_scores import per_unit
 
 if TYPE_CHECKING:
     from ....fl.models import Model
@@ -68,8 +67,8 @@ _NAMED_SCORES: Final[Mapping[str, tuple[str, Score]]] = {
         "RMIA's log ratio, offline",
         lambda evidence, level: rmia(evidence, level=level, statistic=ratio),
     ),
-    "lira": ("LiRA, online", lambda evidence, _: lira.online(evidence)),
-    "lira-offline": ("LiRA, offline", lambda evidence, _: lira.offline(evidence)),
+    "lira": ("LiRA, online", lambda evidence, _: lira_online(evidence)),
+    "lira-offline": ("LiRA, offline", lambda evidence, _: lira_offline(evidence)),
     "loss": ("loss threshold", lambda evidence, _: loss(evidence)),
 }
 ATTACKS: Final = tuple(_NAMED_SCORES)
