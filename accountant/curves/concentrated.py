@@ -15,7 +15,8 @@ that is drawn and hidden shows no more than one that is known.
 **Groups.**  k records together have at most k^2 rho, along any chain of data sets.
 
 Source: Bun and Steinke 2016, Definition 1.1, Lemma 2.3 (composition) and Proposition 1.9 (groups),
-arXiv 1605.02065v1; the limits are derived here."""
+arXiv 1605.02065v1; the limits are derived here.
+"""
 
 from __future__ import annotations
 

@@ -29,13 +29,15 @@ from ...fl.log.canonical import SEALED
 from ...fl.log.reader import log_of
 from ...fl.log.signing import OTHER_KEY
 from ..budget import audit_budget
-from ..configuration.announced_rounds import (
+from ..configuration.comparison import require_as_configured
+from ..configuration.logged_settings import (
     announced_in_full,
+    path_in,
     require_same_epsilon,
     require_same_event,
+    require_same_file,
+    settings_in,
 )
-from ..configuration.comparison import require_as_configured
-from ..configuration.logged_settings import path_in, require_same_file, settings_in
 from ..edits import require_unedited
 from ..hazards.sidecar import require_fitting
 from ..ledger import Entry, Ledger

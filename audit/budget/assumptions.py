@@ -6,7 +6,7 @@ from ...accountant import events as ev
 from ...accountant.errors import counted, with_article
 from ...fl.observers.assumptions import COUNTS_UNKNOWN
 from ...fl.observers.names import SILO, SILO_WITH_RECORDS, coalition_of
-from ..derivation.noise_removal import noise_is_removed
+from ..derivation.round_facts import noise_is_removed
 from ..evidence.evidence import Evidence
 from ..ledger.entries import Ledger
 

@@ -11,7 +11,7 @@ from ...accountant.sensitivity.release import repeated, root_down
 from ...fl.observers.names import MODEL
 from ..ledger.gram_facts import gram_of, is_gram, least_attained
 from ..ledger.matrix_facts import coarsest_grid
-from .noise_shares import SMOOTHING_VARIANCE_STEPS, share_deviation
+from .noise import SMOOTHING_VARIANCE_STEPS, share_deviation
 from .protocol_consistency import (
     is_private,
     largest_weight,

@@ -27,7 +27,7 @@ from typing import Final
 from ...accountant import events as ev
 from ...accountant.records import Reach
 from ...accountant.sensitivity.release import repeated, root_down
-from .noise_shares import SUM_NOISE_FAMILIES, share_variance
+from .noise import SUM_NOISE_FAMILIES, share_variance
 from .round_facts import RoundFacts
 from .run_setting import NoProof, RunSetting
 from .sampling import parts_of, sampled_event

@@ -39,7 +39,7 @@ from ...accountant.sensitivity.release import repeated
 from ...fl.observers.reaches import reach_of
 from ...fl.observers.route import Route
 from ...fl.observers.sample_knowledge import SAMPLING_EVENTS, is_sampled, parts_of
-from .noise_shares import SUM_NOISE_FAMILIES
+from .noise import SUM_NOISE_FAMILIES
 from .protocol_consistency import reliable_facts
 from .round_facts import RoundFacts
 from .run_setting import NoProof, RunSetting

@@ -34,9 +34,10 @@ from ...accountant import events as ev
 from ...accountant.records import Reach
 from ...accountant.sensitivity import uldp
 from ...accountant.sensitivity.release import down, root_down, up
-from .noise_shares import (
+from .noise import (
     MIN_SHARE_GRID_STEPS,
     SMOOTHING_VARIANCE_STEPS,
+    require_accounted,
     share_deviation,
     share_variance,
 )
@@ -50,7 +51,6 @@ from .sensitivity import (
     summed_contribution_bound,
     weight_sum_bound,
 )
-from .wishart_noise import require_accounted
 
 
 def see_sum(facts: RoundFacts, setting: RunSetting, reach: Reach) -> ev.Event:
@@ -254,7 +254,7 @@ def noisy_sum_event(facts: RoundFacts, setting: RunSetting, moved: Fraction) -> 
     # up.
     if facts.single:
         return ev.DiscreteGaussian(down(scale / grid / steps), int(steps))
-    # A vector on a fine grid: continuous noise of variance t^2 - 64 dominates it (`noise_shares`).
+    # A vector on a fine grid: continuous noise of variance t^2 - 64 dominates it (`noise`).
     if scale >= MIN_SHARE_GRID_STEPS * grid:
         return ev.Gaussian(root_down(((scale / grid) ** 2 - SMOOTHING_VARIANCE_STEPS) / steps**2))
     # On a coarse grid: rho = (Delta / sigma)^2 / 2 holds for discrete Gaussian vectors; rounded up.

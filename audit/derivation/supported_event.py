@@ -11,7 +11,7 @@ What of the round reaches the observer (`believed_reach`) chooses the formula, o
     shuffled                                           messages without senders
     one-share       the sum with one share             the local event
     nothing         what is released                   likewise; each, before who adds dummies
-    sum, dummies                                       sums before who mixes (`mixer_view`)
+    sum, dummies                                       sums before who mixes (`shuffled_messages`)
 
 What is seen beside that (`also`) is nothing where it depends on no data, and takes the guarantee
 away where it does.  A unit draws on a sample only against who does not know it (`sampling`), and
@@ -49,12 +49,11 @@ from .messages import (
     see_one_message,
     see_sum_of_messages,
 )
-from .mixer_view import see_as_mixer
-from .noise_shares import SUM_NOISE_FAMILIES
+from .noise import SUM_NOISE_FAMILIES
 from .round_facts import RoundFacts
 from .run_setting import NoProof, RunSetting
 from .sampling import can_hide, event_of_draws, route_of, sampled_event
-from .shuffled_messages import see_shuffled
+from .shuffled_messages import see_as_mixer, see_shuffled
 from .sums import require_unknown_noise, see_each, see_less_own, see_one_share, see_sum
 
 

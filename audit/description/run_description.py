@@ -1,7 +1,8 @@
 """A run as it is described: facts under dotted keys, and the typed views of them.
 
 The keys are those of the contract (`keys.py`), such as `noise.noise_multiplier`.  A fact says where
-it comes from."""
+it comes from.
+"""
 
 from __future__ import annotations
 

@@ -3,7 +3,8 @@
 **Participation.**  Where silos take part by a public schedule, the worst silo counts.  A unit that
 lies in one silo is touched by the rounds in which that silo takes part
 (`accountant.records.participation`).  Every other unit is touched by all of them, and so is every
-unit by a round whose terms, weights or sample depend on what several silos hold."""
+unit by a round whose terms, weights or sample depend on what several silos hold.
+"""
 
 from __future__ import annotations
 

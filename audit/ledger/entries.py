@@ -2,7 +2,8 @@
 
 **Missing commitments** are of sealed items that a log's opening announces and its releases lack.  A
 release states a commitment to each item that its run wrote into the sealed sidecar.  Where one was
-taken out of the log, the item can no longer be checked."""
+taken out of the log, the item can no longer be checked.
+"""
 
 from __future__ import annotations
 

@@ -28,13 +28,18 @@ from ..description.run_description import Reading
 from .band_mf import event_of
 from .band_mf_fields import CONFIG_NAMES, RATES, checked, printed_fields
 from .content import json_of, text_of
-from .dp_accounting_events import NEVER_SAID, event_of_named_tuple, is_named_tuple
+from .dp_accounting_events import (
+    NEVER_SAID,
+    event_doubts,
+    event_of_named_tuple,
+    is_named_tuple,
+    schedule_of,
+)
 from .dp_event_text import (
     event_of_text,
     looks_like_event_text,
     outside,
 )
-from .event_facts import event_doubts, schedule_of
 from .read_values import known_fields, read_facts
 
 CONFIGURATION: Final = "jax_privacy BandMF configuration"

@@ -11,8 +11,15 @@ from collections.abc import Callable
 from typing import Final
 
 from .inert_values import GlobalName, Inert, NumpyType
-from .pickle_budget import MAX_MARKS, MAX_MEMO, PickleBudget, UnreadablePickle, constant
-from .pickle_calls import called, named_global
+from .pickle_calls import (
+    MAX_MARKS,
+    MAX_MEMO,
+    PickleBudget,
+    UnreadablePickle,
+    called,
+    constant,
+    named_global,
+)
 
 _CONSTANTS: Final = frozenset(
     {

@@ -7,7 +7,7 @@ called, or looked up by name.
 
 The machine never walks what it built, so that shared and nested values cost nothing, and it hashes
 short keys only.  What a pickle can cost is bounded by counts of opcodes, marks, memo entries, keys
-and copied items (`pickle_budget.py`).
+and copied items (`pickle_calls.py`).
 
 Source: CPython 3.11, pickletools, whose `genops` decodes opcodes and executes none.
 """
@@ -22,8 +22,7 @@ from io import BytesIO
 from typing import BinaryIO, Final
 
 from ...accountant.errors import InvalidInput
-from .pickle_budget import MAX_OPCODES, UnreadablePickle
-from .pickle_calls import refusal
+from .pickle_calls import MAX_OPCODES, UnreadablePickle, refusal
 from .pickle_machine import PickleMachine
 
 MAX_PICKLE_BYTES: Final = 64 * 1024 * 1024

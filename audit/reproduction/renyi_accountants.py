@@ -10,7 +10,7 @@ import numpy as np
 from ...accountant.arrays import FloatArray
 from ..description.run_description import Phase
 from . import order_grids as grids
-from .conversions import classical_value, improved_value
+from .closed_forms import classical_value, improved_value
 from .renyi_values import dp_accounting_curve, exact_curve, opacus_curve, without_replacement_curve
 from .reproduction import AccountantValue, Method
 

@@ -1,9 +1,9 @@
 """The residual tier: is the noise that was drawn the noise that was logged?
 
-Every question has a p-value, corrected for all of them together: for any level, a sound run has
-one at or below it with probability at most that level.  So one set of p-values serves both levels
-of `audit.levels`: up to the strict one the log is contradicted, up to alpha it is unusual.  What is
-found rests on what was there before the noise, so it is for a trusted auditor, and the sealed
+Every question has a p-value, corrected for all of them together: for any level, a sound run has one
+at or below it with probability at most that level.  So one set of p-values serves both levels of
+`audit.measurement`: up to the strict one the log is contradicted, up to alpha it is unusual.  What
+is found rests on what was there before the noise, so it is for a trusted auditor, and the sealed
 report.
 """
 
@@ -16,8 +16,7 @@ from typing import Final, TypeAlias
 from ...accountant import validate
 from ...accountant.errors import InvalidInput
 from ...fl.aggregation.residuals import EARLIER
-from ..levels import STRICT_LEVELS
-from ..measurement import Measurement
+from ..measurement import STRICT_LEVELS, Measurement
 from . import noise_tests
 from .noise_tests import NoiseTest
 from .p_values import holm

@@ -24,8 +24,7 @@ from ...accountant.arrays import FloatArray
 from ...accountant.errors import InvalidInput
 from ...accountant.risk.trade_off import TradeOff, attained_trade_off, trade_off
 from .binomial import Counts, as_scores, counts_at, upper_rate
-from .family import FamilyResult, family_test, smallest_rejected
-from .scaling import scaled
+from .family import FamilyResult, family_test, scaled, smallest_rejected
 
 CANDIDATE_RANKS: Final = 400
 """Thresholds among which one is chosen."""

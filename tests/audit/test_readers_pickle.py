@@ -21,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privplan.accountant.errors import InvalidInput
-from privplan.audit.readers import pickle_budget
+from privplan.audit.readers import pickle_calls
 from privplan.audit.readers.inert_values import Inert
 from privplan.audit.readers.safe_pickle import looks_like_pickle, next_pickle, read_pickle
 
@@ -214,7 +214,7 @@ def test_counts_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, limit in (
         (safe_pickle, "MAX_OPCODES"),
         (pickle_machine, "MAX_MEMO"),
-        (pickle_budget, "MAX_NUMBER_KEYS"),
+        (pickle_calls, "MAX_NUMBER_KEYS"),
     ):
         with monkeypatch.context() as patch:
             patch.setattr(module, limit, 100)

@@ -8,7 +8,8 @@ trained on.  All scores of this package are functions of these tables and of who
 
 **Scores of users** are sums over a user's records of the per-record statistic.  A user's records,
 in every silo, are in a model together or not at all, so they are one trial: n counts users.  Taken
-as trials of their own they would be as many copies of one coin."""
+as trials of their own they would be as many copies of one coin.
+"""
 
 from __future__ import annotations
 
