@@ -118,7 +118,7 @@ def report_on(
     Raises `InvalidInput` for what cannot be read, where it is one run; of many, that is a row.
     """
     from ...accountant.errors import InvalidInput
-    from ..inputs.run_sources import expanded
+    from ..inputs.run_files import expanded
 
     said = stated_facts(stated, claimed, delta)
     given, files = files, expanded(files)
@@ -158,7 +158,7 @@ def _refusal(run: RunRow) -> PrivplanError:
 
 def _read(file: str) -> Reading | RunRow:
     from ...accountant.errors import InvalidInput
-    from ..inputs.run_sources import read_source
+    from ..inputs.run_files import read_source
 
     try:
         return read_source(file)

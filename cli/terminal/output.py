@@ -1,6 +1,8 @@
 """Streams, JSON, errors and exit codes: the one place where a result or an error meets a person.
 
 Standard output carries the answer; standard error carries warnings and errors.
+
+An interruption (Ctrl-C, a scheduler's SIGTERM) is an error that says how to go on.
 """
 
 from __future__ import annotations
@@ -17,8 +19,21 @@ from typing import Any, Final
 
 import typer
 
-from .interruption import Interruption
 from .text import plain, printable
+
+
+class Interruption(Exception):
+    """What a command was doing was interrupted: what, why, and what to do next."""
+
+    def __init__(
+        self,
+        what: str = "privplan was interrupted.",
+        why: str = "It had not finished, so there is no answer.",
+        next_step: str = "Give the same command again.",
+    ) -> None:
+        super().__init__(what)
+        self.what, self.why, self.next_step = what, why, next_step
+
 
 SCHEMA: Final = "privplan/1"
 
