@@ -26,7 +26,7 @@ from privplan.cli.cache import store
 from privplan.cli.commands.claims import _measured_runs
 from privplan.cli.inputs import curve_file, defaults_file
 from privplan.cli.main import app
-from privplan.cli.terminal.text import printable
+from privplan.cli.terminal.output import printable
 from privplan.fl.declarations import registry
 from privplan.fl.files import atomic, stored_arrays
 from privplan.fl.log import read

@@ -27,7 +27,7 @@ from privplan.cli.inputs import curve_file
 from privplan.cli.inputs.run_files import read_source
 from privplan.cli.main import KEYS_BY_TABLE, app
 from privplan.cli.terminal import output
-from privplan.cli.terminal.text import table
+from privplan.cli.terminal.output import table
 from privplan.fl.datasets import idx
 from privplan.fl.parties.network import Message
 from privplan.fl.parties.transcripts import append_transcripts

@@ -164,7 +164,7 @@ SYSTEMS: Final = ("uldp-fl", "flame", "disco", "fedpower", "delm")
 Row = Callable[[], Claim]
 """Computes one row."""
 
-NOISE_MODULES: Final[Mapping[str, str]] = {"disco": "disco_noise"}
+NOISE_MODULES: Final[Mapping[str, str]] = {"disco": "disco"}
 """The systems whose noise is shown with its unit, and the module that holds it."""
 
 

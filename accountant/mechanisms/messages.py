@@ -55,7 +55,7 @@ from ..errors import InvalidInput, Unsupported
 from ..neighbours import Neighbours, as_neighbours
 from ..randomness import Stream, uniform
 from ..sensitivity.release import multiplier, require_public, root_up, sensitivity_multiplier, up
-from .base import Mechanism
+from .base import Mechanism, is_random
 from .clip import Norm, check_bound, clipped, numbers
 from .discrete_sampler import discrete_gaussian, rounded_laplace
 from .gaussian import LOG2_STEPS as GAUSSIAN_LOG2_STEPS
@@ -63,7 +63,6 @@ from .gaussian import SMOOTHING
 from .laplace import LOG2_STEPS as LAPLACE_LOG2_STEPS
 from .randomized_response import RandomizedResponse
 from .round_ticket import Ticket
-from .sampled_events import is_random
 from .shuffled_round import ShuffledRound
 
 

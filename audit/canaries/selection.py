@@ -17,8 +17,7 @@ import numpy as np
 
 from ...accountant.arrays import BoolArray, FloatArray
 from ..statistics import Counts, counts_at, trade_off, upper_rate
-from .rehearsal import CanaryRehearsal
-from .scores import fisher_weights, likelihood_ratios
+from .rehearsal import CanaryRehearsal, fisher_weights, likelihood_ratios
 
 SELECTION_FRACTION: Final = 0.3
 """The share of the canaries on which the choice is made."""

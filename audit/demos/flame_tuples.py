@@ -23,7 +23,7 @@ from typing import Any, Final
 import numpy as np
 
 from ...accountant.arrays import FloatArray, IntArray
-from ...accountant.claims.flame_setting import DIMENSIONS, FIFTIETH, FLAME_DELTA, MESSAGE_EPSILON
+from ...accountant.claims.flame_formulas import DIMENSIONS, FIFTIETH, FLAME_DELTA, MESSAGE_EPSILON
 from ..statistics import Counts, epsilon_lower
 from .counting import delta_lower
 from .demo import Demo, Weakness, shown

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from ...accountant import events as ev
 from ...fl.observers.assumptions import Circumstances, assumptions_of
 from ...fl.observers.names import MODEL, SERVER
-from ..derivation.attained_event import attained_event
 from ..derivation.event_order import covers
 from ..derivation.run_setting import RunSetting
+from ..derivation.supported_event import attained_event
 from ..edits.edit_rule import History
 from ..ledger.entries import Ledger
 from . import observers

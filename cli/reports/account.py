@@ -15,8 +15,7 @@ import typer
 from ...accountant import rounding
 from ..inputs import options
 from ..inputs.request import QuestionOptions
-from ..terminal.output import NOT_COMPUTABLE, OK, Report
-from ..terminal.text import table, wrapped
+from ..terminal.output import NOT_COMPUTABLE, OK, Report, table, wrapped
 from . import describe
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from ...accountant import rounding
 from ...accountant.errors import counted
 from ...fl.observers.words import phrase
 from ..inputs import anchors, options
-from ..terminal.output import Report
-from ..terminal.text import paragraph, plain, table
+from ..terminal.output import Report, paragraph, plain, table
 
 if TYPE_CHECKING:
     from ...audit.attack.report import AttackReport

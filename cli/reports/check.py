@@ -11,7 +11,7 @@ from ...accountant.errors import counted
 from ...audit.check.headline import CLAIM_KEYS, headline, protects
 from ...audit.reproduction.reproduction import SAME
 from ...audit.reproduction.search import left_out
-from ..terminal.text import paragraph, plain, table, wrapped
+from ..terminal.output import paragraph, plain, table, wrapped
 from .describe import least_words
 
 if TYPE_CHECKING:

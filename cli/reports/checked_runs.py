@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from ...accountant import rounding
 from ..inputs.run_files import Grouping, runs_in, stated_facts
-from ..terminal.output import CHECK_FAILED, NOT_COMPUTABLE, OK, USAGE, Report
-from ..terminal.text import paragraph, plain
+from ..terminal.output import CHECK_FAILED, NOT_COMPUTABLE, OK, USAGE, Report, paragraph, plain
 from . import check as check_report
 from .plan import columns
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from ...accountant import rounding
 from ..inputs import options
-from ..terminal.output import Report
-from ..terminal.text import table
+from ..terminal.output import Report, table
 from . import describe
 
 if TYPE_CHECKING:

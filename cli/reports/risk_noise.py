@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from ...accountant import rounding
 from ..inputs.described_run import SoughtNoise, grouped, noisy_sum
-from ..terminal.output import Report
-from ..terminal.text import table, wrapped
+from ..terminal.output import Report, table, wrapped
 from . import describe
 from .loaders import shuffling_warning
 

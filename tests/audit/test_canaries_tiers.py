@@ -14,7 +14,7 @@ from privplan import account
 from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput
 from privplan.audit.canaries import CanaryRehearsal, claim_tier, rehearse, robust_tier
-from privplan.audit.canaries.scores import fisher_weights, likelihood_ratios
+from privplan.audit.canaries.rehearsal import fisher_weights, likelihood_ratios
 from privplan.audit.canaries.selection import (
     choose_test,
     correct_guesses,

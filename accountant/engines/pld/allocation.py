@@ -46,9 +46,9 @@ from ...arrays import FloatArray
 from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
 from ..base import sized_release
-from .atoms import AtomPair
 from .noise import UNIT_ROUNDOFF, AdditiveNoise, GaussianNoise, LaplaceNoise
 from .pair import Pair
+from .pair_parts import AtomPair
 from .ratio_sums import COARSE_POINTS, MEAN_ZONE_POINTS, RATIO_TAIL_MASS, RatioSum, lattice
 from .registry import DominatedMechanism, from_above, pairs, repeated
 from .scores import MAX_SCORE_STEPS, maximum_pair, score_pair, strongest_pair

@@ -60,9 +60,9 @@ from ...event_tree import rewritten
 from ...guarantee import Bounds, Neighbours, Step
 from ..shuffled_epochs import EPOCH_CONDITIONS, EPOCH_SOURCE, joint_release, replaced_release
 from .allocation import additive_noise, lower_ratio_pair, mean_ratio, ratios_in_range
-from .atoms import AtomPair
 from .noise import UNIT_ROUNDOFF, AdditiveNoise, GaussianNoise, LaplaceNoise
 from .pair import Pair
+from .pair_parts import AtomPair
 from .ratio_sums import COARSE_POINTS
 from .registry import DominatedMechanism, composed, from_above, pairs, single_pair
 from .scores import MAX_SCORE_STEPS, maximum_pair, strongest_pair

@@ -41,9 +41,9 @@ from ...composition import Leaf, leaves, worst_leaves
 from ...guarantee import Neighbours, Step
 from ...schedules import shown
 from ..loss_ranges import LARGEST_EXPONENT
-from .atoms import AtomPair
 from .curve import AttainedCurve, DeltaCurve, attained_orders, delta_curves
 from .pair import Pair, mixture_of_pairs, pair_of_profile, two_sided
+from .pair_parts import AtomPair
 from .registry import DominatedMechanism, is_single_pair, leaf_pairs, pairs
 
 LINES: Final = 1_000

@@ -28,11 +28,10 @@ from typing import Final
 import numpy as np
 
 from ...arrays import FloatArray, IndexArray
-from .atoms import AtomPair
-from .continuous import ContinuousPart
 from .grid import Grid, LossPmf, chord_excess, upward_share
 from .lower_hull import lower_hull
 from .pair import Pair
+from .pair_parts import AtomPair, ContinuousPart
 
 LEAST_MASS: Final = 5e-324
 """The smallest mass above 0 that a float can be."""

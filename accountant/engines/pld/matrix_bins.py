@@ -22,9 +22,9 @@ from ...amplification.group import group_step
 from ...guarantee import Neighbours, Step
 from ..base import contribution
 from ..correlated_noise import HIDDEN_BIN, correlated_noise
-from .atoms import AtomPair
 from .noise import GaussianNoise
 from .pair import Pair
+from .pair_parts import AtomPair
 from .registry import DominatedMechanism, from_above, pairs, single_pair
 from .scores import strongest_pair
 

@@ -9,8 +9,8 @@ from typing import Protocol
 import numpy as np
 
 from ...arrays import FloatArray
-from .continuous import QUADRATURE_INTERVALS
 from .noise import UNIT_ROUNDOFF, Noise
+from .pair_parts import QUADRATURE_INTERVALS
 
 Rates = float | FloatArray
 """One number for one pair, or a column that holds a number for each of many rows."""

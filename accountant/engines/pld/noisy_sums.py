@@ -33,11 +33,11 @@ from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
 from ..base import contribution
 from ..correlated_noise import correlated_noise
-from .atoms import AtomPair
 from .matrix_bins import bins_mechanism
 from .mixtures import LossMap, MixturePair, OppositeGaussians, OppositeLaplaces, SampledShift
 from .noise import AdditiveNoise, GaussianNoise, LaplaceNoise
 from .pair import Pair
+from .pair_parts import AtomPair
 from .registry import MIN_NOISE_MULTIPLIER, DominatedMechanism, pairs
 
 

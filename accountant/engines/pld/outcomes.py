@@ -15,8 +15,8 @@ from ... import events as ev
 from ...arrays import FloatArray
 from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
-from .atoms import AtomPair
 from .pair import Pair
+from .pair_parts import AtomPair
 from .registry import MAX_SUPPORT_SIZE, DominatedMechanism, pairs
 
 

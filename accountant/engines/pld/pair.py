@@ -18,8 +18,7 @@ from functools import cache
 import numpy as np
 
 from ...arrays import BoolArray, FloatArray
-from .atoms import AtomPair
-from .continuous import ContinuousPart, PiecewisePart, ScaledPart, WeightedParts
+from .pair_parts import AtomPair, ContinuousPart, PiecewisePart, ScaledPart, WeightedParts
 
 
 @dataclass(frozen=True, eq=False)

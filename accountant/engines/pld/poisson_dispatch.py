@@ -11,11 +11,11 @@ from ... import events as ev
 from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
 from ..base import sampled_instead
-from .atoms import AtomPair
 from .noise import GaussianNoise, LaplaceNoise
 from .noisy_sums import noisy_sum
 from .outcomes import integer_sum, response, whole_class, worst_pair
 from .pair import Pair
+from .pair_parts import AtomPair
 from .registry import MIN_SAMPLING_RATE, DominatedMechanism, pairs
 
 

@@ -25,8 +25,8 @@ from ...amplification.shuffling.randomizers import randomizer_of
 from ...arrays import FloatArray
 from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
-from .atoms import AtomPair
 from .pair import LaterPair, Pair
+from .pair_parts import AtomPair
 from .registry import DominatedMechanism, from_above, pairs, repeated, single_pair
 from .shuffled import one_sided_pair
 

@@ -35,10 +35,10 @@ import numpy as np
 
 from ...arrays import FloatArray
 from ...rootfinding import bisect, mean
-from .atoms import AtomPair
 from .mixtures import log_mixture
 from .noise import UNIT_ROUNDOFF, AdditiveNoise
 from .pair import Pair
+from .pair_parts import AtomPair
 
 SCORE_POINTS: Final = 4096
 """How many scores the bulk of their sum spans."""

@@ -12,8 +12,8 @@ from ... import events as ev
 from ...amplification.shuffling.attained import LogPair, lower_epsilon
 from ...amplification.shuffling.rounds import class_tests, round_pair, round_tests
 from ...guarantee import Neighbours, Step
-from .atoms import AtomPair
 from .pair import Pair
+from .pair_parts import AtomPair
 from .registry import DominatedMechanism, pairs
 
 

@@ -73,10 +73,10 @@ from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
 from ..base import cut_instead
 from .allocation import additive_noise
-from .atoms import AtomPair
 from .fixed_size import BARE, INTEGER_SUMS, SHUFFLED, without_replacement
 from .noise import UNIT_ROUNDOFF, AdditiveNoise, GaussianNoise
 from .pair import Pair, mixture_of_pairs, scaled_measures
+from .pair_parts import AtomPair
 from .registry import MIN_SAMPLING_RATE, DominatedMechanism, pairs, single_pair
 
 CROWD_OFFSETS: Final = (0.0, 0.2, 0.4, 0.7, 1.0)

@@ -8,9 +8,8 @@
 """
 
 from .evidence import Evidence, confidence, per_unit
-from .released import released_tier
 from .results import measurements
-from .tier import ATTACKS, LEVELS, evidence_of, membership_tier, trials_of
+from .tier import ATTACKS, LEVELS, evidence_of, membership_tier, released_tier, trials_of
 from .trials import Trials
 
 __all__ = [
