@@ -259,3 +259,13 @@ class Mechanism(ABC):
         """Set fields to their checked values: numbers of Python, whose arithmetic is exact."""
         for name, value in checked.items():
             object.__setattr__(self, name, value)
+
+
+def require_share(shares: int, tolerated: int) -> None:
+    """Refuse more tolerated dropouts than leave one share of the noise."""
+    if tolerated >= shares:
+        raise InvalidInput(
+            f"`tolerated_dropouts` must be below `shares` ({shares}).",
+            "Without any share there is no noise.",
+            "Tolerate fewer.",
+        )
