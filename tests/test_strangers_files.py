@@ -20,7 +20,7 @@ from privplan.accountant import events, regular_file
 from privplan.accountant.claims.table import SYSTEMS
 from privplan.accountant.errors import InvalidInput
 from privplan.audit.edits.stored_model import StoredModel, text_of
-from privplan.audit.residual.report import _previous
+from privplan.audit.residual.tier import _previous
 from privplan.cli.__main__ import leave_working_directory
 from privplan.cli.cache import store
 from privplan.cli.commands.claims import _measured_runs

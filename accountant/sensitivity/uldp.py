@@ -40,7 +40,7 @@ from ..arrays import FloatArray
 from ..errors import InvalidInput, Unsupported
 from ..neighbours import as_neighbours
 from .release import Release, Sensitivity, repeated, root_down, sensitivity_multiplier, up
-from .weight_sums import FLOAT_EPSILON, row_sums, table_of, weight_sum
+from .silos import FLOAT_EPSILON, row_sums, table_of, weight_sum
 
 CLEAR_WEIGHTS: Final = ev.NoGuarantee(
     "a silo that holds a record of a user applies the weight n_su/N_u, so it knows N_u without any "

@@ -21,8 +21,7 @@ from ..ledger.phases import (
     moments_of,
     training_of,
 )
-from .edit_rule import Contradiction, History
-from .lineage import states_of
+from .edit_rule import Contradiction, History, states_of
 from .models import DIGEST_DIGITS_SHOWN
 from .stored_model import StoredModel, text_of
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..ledger.matrix_facts import is_matrix
 from ..ledger.phases import configured_value, models_of, training_of
-from .edit_rule import EditFinding, History, NotStated, edit_rule
-from .lineage import Lineage, stateless
+from .edit_rule import EditFinding, History, Lineage, NotStated, edit_rule, stateless
 
 if TYPE_CHECKING:
     import numpy as np

@@ -39,8 +39,8 @@ from typing import Any, Final
 from ...accountant import validate
 from ...accountant.errors import InvalidInput
 from ...accountant.events import Event, Gaussian, NoGuarantee, Poisson, Repeat, TruncatedPoisson
+from .content import known_fields
 from .dp_accounting_events import called_name, literal, outside, parsed
-from .read_values import known_fields
 
 NORM_ROUNDING: Final = 1e-15
 NEAR_ONE: Final = 1e-9

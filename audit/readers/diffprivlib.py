@@ -23,8 +23,16 @@ from ...accountant.errors import InvalidInput
 from ...accountant.events import Approximate, Compose, Event, Pure, Repeat
 from ..description.printed_number import PrintedNumber
 from ..description.run_description import Reading
-from .content import json_of, object_of, text_of
-from .read_values import exact, exact_delta, known_fields, list_of, read_facts
+from .content import (
+    exact,
+    exact_delta,
+    json_of,
+    known_fields,
+    list_of,
+    object_of,
+    read_facts,
+    text_of,
+)
 
 FORMAT: Final = "diffprivlib budget"
 KEYS: Final = ("epsilon", "delta", "slack", "spent_budget", "total")

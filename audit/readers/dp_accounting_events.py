@@ -39,8 +39,7 @@ from ...accountant.errors import InvalidInput, Unsupported
 from ...accountant.events import TYPES, ZCDP, Compose, Event, Gaussian, Poisson, Repeat, from_json
 from ...accountant.events.dp_event_tuples import from_named_tuple
 from ..description.run_description import Phase, Reading
-from .content import NOT_JSON, json_of, text_of
-from .read_values import merged_phases, read_facts, schedule_values
+from .content import NOT_JSON, json_of, merged_phases, read_facts, schedule_values, text_of
 
 MAX_TEXT: Final = 1024 * 1024
 MAX_RANGE: Final = 10_000

@@ -26,7 +26,7 @@ from ...accountant.errors import InvalidInput, Unsupported
 from ...accountant.toml_source import MAX_TOML_BYTES, toml_tables
 from ..description.run_description import Reading
 from .band_mf import CONFIG_NAMES, RATES, checked, event_of, printed_fields
-from .content import json_of, text_of
+from .content import json_of, known_fields, read_facts, text_of
 from .dp_accounting_events import (
     NEVER_SAID,
     event_doubts,
@@ -37,7 +37,6 @@ from .dp_accounting_events import (
     outside,
     schedule_of,
 )
-from .read_values import known_fields, read_facts
 
 CONFIGURATION: Final = "jax_privacy BandMF configuration"
 PLAN: Final = "jax_privacy execution plan"

@@ -34,8 +34,16 @@ from ...accountant.events import Event, NoGuarantee
 from ..description.printed_number import half_unit_of
 from ..description.run_description import Reading
 from .aliases import OPTIMIZER_EPSILON, role_of, speaks_of_privacy
-from .content import lines_of, object_of
-from .read_values import decimal_of, digits_of, listed_few, printed, printed_delta, read_facts
+from .content import (
+    decimal_of,
+    digits_of,
+    lines_of,
+    listed_few,
+    object_of,
+    printed,
+    printed_delta,
+    read_facts,
+)
 
 OFF: Final = frozenset(
     {"disable_dp", "disable_privacy", "no_dp", "no_privacy", "non_private", "without_dp"}

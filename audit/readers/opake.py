@@ -40,12 +40,12 @@ from ...accountant.events import (
     TruncatedPoisson,
 )
 from ..description.run_description import Phase, Reading
-from .content import object_of
-from .read_values import (
+from .content import (
     dotted,
     exact_delta,
     field_of,
     known_fields,
+    object_of,
     read_facts,
     schedule_values,
     table_of,

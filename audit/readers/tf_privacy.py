@@ -28,8 +28,7 @@ from ...accountant import validate
 from ...accountant.errors import InvalidInput
 from ..description.printed_number import PrintedNumber
 from ..description.run_description import Fact, Reading
-from .content import text_of
-from .read_values import decimal_of, printed, read_facts
+from .content import decimal_of, printed, read_facts, text_of
 
 STATEMENT: Final = "TF Privacy statement"
 LOG_LINE: Final = "TF Privacy log line"

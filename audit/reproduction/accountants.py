@@ -26,10 +26,17 @@ from ...accountant.neighbours import as_neighbours
 from ..description.run_description import Phase
 from ..description.run_settings import RunSettings
 from . import order_grids as grids
-from .accounted_phases import FAMILIES, event_of, once_an_epoch, phases_of, scaled_noise
 from .closed_forms import classical_value, gaussian_forms, improved_value, limit_values, pure_forms
 from .renyi_values import dp_accounting_curve, exact_curve, opacus_curve, without_replacement_curve
-from .reproduction import AccountantValue, Method
+from .reproduction import (
+    FAMILIES,
+    AccountantValue,
+    Method,
+    event_of,
+    once_an_epoch,
+    phases_of,
+    scaled_noise,
+)
 
 Conversion = Callable[[FloatArray, FloatArray, float], FloatArray]
 

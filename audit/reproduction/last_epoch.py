@@ -21,9 +21,8 @@ from .accountants import (
     opacus_value,
     slow,
 )
-from .accounted_phases import phases_of, scaled_noise
 from .matching import AcceptedRange, ChanceBudget
-from .reproduction import Method, Reproduction
+from .reproduction import Method, Reproduction, phases_of, scaled_noise
 
 _MOST_STEPS_EVALUATED: Final = 4096
 """Longer epochs are looked at in so many places."""

@@ -28,12 +28,19 @@ from .accountants import (
     slow,
     without_replacement_values,
 )
-from .accounted_phases import phases_of, scaled_noise
 from .changes import Neighbour, neighbours_of
 from .closed_forms import LIMIT_NAME, limit_values
 from .last_epoch import within_last_epoch
 from .matching import AcceptedRange, ChanceBudget, accepted_changed, accepted_same, is_target
-from .reproduction import SAME, AccountantValue, Change, Method, Reproduction
+from .reproduction import (
+    SAME,
+    AccountantValue,
+    Change,
+    Method,
+    Reproduction,
+    phases_of,
+    scaled_noise,
+)
 
 KNOWN_SAMPLERS = ("poisson", "full", "unknown")
 """Samplers for which accountants compute what they are told."""

@@ -15,10 +15,17 @@ from .binomial import (
     mu_lower,
     upper_rate,
 )
-from .family import FamilyResult, claim_rejected, family_test, scaled
+from .family import (
+    FamilyResult,
+    claim_only,
+    claim_rank,
+    claim_rejected,
+    counts_at_rank,
+    family_test,
+    scaled,
+)
 from .one_run import mahloujifar, mahloujifar_rejects, steinke, steinke_p_value
 from .roc import Roc, roc
-from .thresholds import claim_only, claim_rank, counts_at_rank
 
 __all__ = [
     "Counts",

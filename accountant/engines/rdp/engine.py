@@ -22,7 +22,6 @@ from . import (  # noqa: F401  (they enter their events)
     epochs,
     fixed_size,
     groups,
-    listed_orders,
     matrix_bins,
     mixture,
     releases,
