@@ -9,7 +9,6 @@ from .facts import (
     Block,
     Claim,
     Contribution,
-    Fact,
     Gram,
     Noise,
     Normaliser,
@@ -26,6 +25,7 @@ from .facts import (
     Unit,
     Weights,
 )
+from .field_codec import Fact
 from .kinds import (
     KINDS,
     SCHEMA,

@@ -28,7 +28,6 @@ from .facts import (
     Block,
     Claim,
     Contribution,
-    Fact,
     Json,
     Noise,
     Normaliser,
@@ -42,7 +41,7 @@ from .facts import (
     Tuning,
     Weights,
 )
-from .field_codec import LATER
+from .field_codec import LATER, Fact
 
 _INSIDE_ONE_SILO: Final = ("record", "entry")
 

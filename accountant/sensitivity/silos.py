@@ -25,6 +25,7 @@ Where silos weight their users, the sum of one user's weights counts.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Final
 
 import numpy as np
@@ -33,7 +34,7 @@ from numpy.typing import ArrayLike
 from .. import events as ev
 from .. import validate
 from ..arrays import FloatArray
-from ..errors import InvalidInput
+from ..errors import InvalidInput, Unsupported
 from ..events.contributions import added, as_mixture
 
 
@@ -132,3 +133,35 @@ def table_of(weights: ArrayLike) -> FloatArray:
             next_step="Give finite weights that are not negative.",
         )
     return table
+
+
+def worst_weights(silos: int) -> FloatArray:
+    """Return weights that stand for every user: row s is a user with all its records in silo s.
+
+    Over users with weights >= 0 that sum to at most 1, sum_{s in A} w_su and sum w_su^2 are
+    convex, so they are largest here.
+    """
+    return np.eye(validate.count(silos=silos))
+
+
+def square_left(
+    noise_multiplier: float, silos: int, without: int, tolerated_dropouts: int, weighting: str
+) -> Fraction:
+    """Return 1/mu^2 of the sum of all silos but `without`, whose records weigh up to C together.
+
+    That is C for weights by records, and C (|S|-c)/|S| for uniform ones, where all others have some
+    of the user, over the noise of the shares that are left.
+    """
+    validate.choice(("uniform", "records"), weighting=weighting)
+    counted = silos - validate.count_from(0, tolerated_dropouts=tolerated_dropouts)
+    if counted <= without:
+        whose = "A silo that subtracts its share" if without == 1 else "Who subtracts some shares"
+        raise Unsupported(
+            f"{whose} of the noise may be left with none.",
+            f"Of {silos} shares {tolerated_dropouts} may be missing, and {without} are known.",
+            "Tolerate fewer dropouts.",
+        )
+    square = Fraction(validate.positive(noise_multiplier=noise_multiplier)) ** 2
+    # Shares that are left over all shares that are counted on: the rest may be missing or known.
+    square *= Fraction(counted - without, counted)
+    return square * Fraction(silos, silos - without) ** 2 if weighting == "uniform" else square

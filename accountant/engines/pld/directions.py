@@ -360,3 +360,17 @@ def composed_steps(
         )
     )
     return unique_steps(steps)
+
+
+def worst_at(directions: Sequence[Direction], epsilon: float) -> tuple[SaddlePoint, Direction]:
+    """Return the direction with about the largest delta at an epsilon, after its saddle."""
+    candidates = [(direction.estimate.delta(epsilon), direction) for direction in directions]
+    return max(candidates, key=lambda each: each[0].log_delta)
+
+
+def worst_first(
+    question: Question, directions: Sequence[Direction]
+) -> list[tuple[Direction, SaddlePoint]]:
+    """Return the directions with their saddles, the one with the largest answer first."""
+    candidates = [(direction, question.saddle(direction.estimate)) for direction in directions]
+    return sorted(candidates, key=lambda each: -question.size(each[1]))

@@ -1,4 +1,4 @@
-"""Renyi curves of single releases: partition selection, a shuffled round, truncated noise.
+"""Renyi curves of other single releases: bare numbers, responses, partition selection, a shuffle.
 
 **Bounds on R at a few orders** only, and no more, are known of a release.  The listed values v_i
 bound both divergences at orders a_i = 1 + b_i.  What they say of other orders follows from one
@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from scipy.special import log_ndtr
@@ -31,7 +32,18 @@ from ...arrays import FloatArray
 from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
 from ..base import contribution
-from .curves import LEAST_SLACK, NOTHING, Curve, capped, curve, of_pair, set_aside
+from .curves import (
+    LEAST_SLACK,
+    NOTHING,
+    Curve,
+    _pure_curve,
+    capped,
+    curve,
+    lowered,
+    of_pair,
+    quadratic,
+    set_aside,
+)
 from .moments import RENYI_OUTWARD_FACTOR, Pair
 
 
@@ -218,3 +230,155 @@ def hull_values(hull: tuple[FloatArray, FloatArray], last: float, orders: FloatA
     first = moments[1] / corners[1]
     values = np.where(left == 0, first, chord / b) * RENYI_OUTWARD_FACTOR
     return np.where(orders > last, np.inf, values)
+
+
+@curve.register(ev.RandomizedResponse)
+def randomized_response(event: ev.RandomizedResponse, neighbours: Neighbours) -> Curve:
+    """R(a) of k-ary randomized response on two different inputs, under replace-one.
+
+    E_Q[(P/Q)^a] = (e^{a eps} + e^{(1-a) eps} + k - 2) / (e^eps + k - 1).  Under add-remove and
+    zero-out only epsilon is stated, so there the event is `Pure(epsilon)`.
+    Source: Mironov 2017, Proposition 5 for k = 2, arXiv 1702.07476v3; the sum for k above 2.
+    """
+    epsilon, k = event.epsilon, event.categories
+    if neighbours != "replace-one":
+        return replace(pure(ev.Pure(epsilon), neighbours), lower=None)
+    if epsilon == 0.0:
+        return NOTHING
+    at = capped(of_pair(response_pair(epsilon, k)), epsilon)
+    return Curve(
+        at=at,
+        limit=epsilon,
+        lower=lowered(at),
+        steps=(
+            Step(
+                "mechanism",
+                f"{k}-ary randomized response, epsilon {epsilon:.6g}: the sum over its outcomes.",
+                "Mironov 2017, Proposition 5, arXiv 1702.07476v3",
+            ),
+        ),
+    )
+
+
+def response_pair(epsilon: float, categories: int) -> Pair:
+    """Return the outputs of k-ary randomized response on two different inputs."""
+    total = np.logaddexp(epsilon, math.log(categories - 1))
+    weights, losses = [-total, epsilon - total], [epsilon, -epsilon]
+    if categories > 2:
+        weights.append(math.log(categories - 2) - total)
+        losses.append(0.0)
+    return Pair(np.array(weights), np.array(losses))
+
+
+@curve.register(ev.Pure)
+@curve.register(ev.Local)
+def pure(event: ev.Pure | ev.Local, neighbours: Neighbours) -> Curve:  # noqa: ARG001
+    """R(a) = 1/(a-1) log((e^{a eps} + e^{(1-a) eps}) / (e^eps + 1)), for any eps-DP mechanism.
+
+    Attained by binary randomized response; the neighbours are those of `event.epsilon`.
+    Source: Kairouz, Oh and Viswanath 2015, Theorem 2, arXiv 1311.0776v4.
+    """
+    return _pure_curve(
+        event.epsilon,
+        f"Pure epsilon {event.epsilon:.6g}: binary randomized response is the worst case.",
+        "Kairouz, Oh and Viswanath 2015, Theorem 2, arXiv 1311.0776v4",
+    )
+
+
+@curve.register(ev.Exponential)
+def exponential(event: ev.Exponential, neighbours: Neighbours) -> Curve:  # noqa: ARG001
+    """R(a) of the worst mechanism whose losses lie in an interval of length eps.
+
+    For losses in [t - eps, t] with mean ratio 1, the convex E_Q[(P/Q)^a] is largest when only the
+    two ends occur; the worst t solves a linear equation in e^t.  With
+    c = (1 - e^{-a eps}) / (1 - e^{-eps}),
+
+        R(a) = t + log(c/a)/(a-1),   e^t = (a-1)/a (1 - e^{-a eps}) / (e^{-eps} - e^{-a eps}),
+
+    and never more than a eps^2/8 (zCDP) or eps.
+    Source: Dong, Durfee and Rogers 2020, arXiv 1909.13830v2 (bounded range, two-point worst
+    case); Cesar and Rogers 2021, arXiv 2004.07223v2 (a eps^2/8).
+    """
+    epsilon = event.epsilon
+    if epsilon == 0.0:
+        return NOTHING
+    return Curve(
+        at=capped(lambda orders: _bounded_range(orders, epsilon), epsilon),
+        limit=epsilon,
+        steps=(
+            Step(
+                "mechanism",
+                f"Losses in an interval of length {epsilon:.6g}: two-point worst case.",
+                "Dong, Durfee and Rogers 2020, arXiv 1909.13830v2",
+            ),
+        ),
+    )
+
+
+def _bounded_range(orders: FloatArray, epsilon: float) -> FloatArray:
+    beta = orders - 1.0
+    # R(a) = t + log(c/a)/(a-1): t from `log_top` and `log_bottom`, c from `log_c`.
+    log_top = np.log(-np.expm1(-orders * epsilon))
+    log_c = log_top - math.log(-math.expm1(-epsilon))
+    log_bottom = -epsilon + np.log(-np.expm1(-beta * epsilon))
+    values = np.log(beta / orders) + log_top - log_bottom + (log_c - np.log(orders)) / beta
+    size = 1.0 + epsilon + np.abs(np.log(beta)) + np.log(orders)
+    size += np.abs(log_top) + np.abs(log_bottom) + np.abs(log_c)
+    # Added on top: the terms may cancel, the rounding is relative to their sizes.
+    rounding = 1e-15 * size * (1.0 + 1.0 / beta)
+    quadratic_bound = epsilon * epsilon / 8.0 * orders * RENYI_OUTWARD_FACTOR
+    return np.minimum(np.maximum(values, 0.0) + rounding, quadratic_bound)
+
+
+@curve.register(ev.ZCDP)
+def zcdp(event: ev.ZCDP, neighbours: Neighbours) -> Curve:  # noqa: ARG001
+    """R(a) = rho a.  Source: Bun and Steinke 2016, Definition 1.1, arXiv 1605.02065v1."""
+    if event.rho == 0.0:
+        return NOTHING
+    at = quadratic(event.rho)
+    return Curve(
+        at=at,
+        limit=math.inf,
+        lower=lowered(at),  # attained by Gaussian noise
+        steps=(
+            Step(
+                "mechanism",
+                f"zCDP with rho {event.rho:.6g}: R(a) = rho a.",
+                "Bun and Steinke 2016, Definition 1.1, arXiv 1605.02065v1",
+            ),
+        ),
+    )
+
+
+@curve.register(ev.Approximate)
+def approximate(event: ev.Approximate, neighbours: Neighbours) -> Curve:
+    """The curve of `Pure(epsilon)`, outside an event of probability delta.
+
+    Outputs that are (eps, delta)-close both ways are a post-processing of a pair that reveals
+    everything with probability delta and is binary randomized response otherwise.
+    Source: Kairouz, Oh and Viswanath 2015, Theorem 2, arXiv 1311.0776v4.
+    """
+    inner = pure(ev.Pure(event.epsilon), neighbours)
+    return replace(
+        inner,
+        slack=event.delta,
+        lower=None if event.delta > 0.0 else inner.lower,
+        steps=(
+            Step(
+                "mechanism",
+                f"Epsilon {event.epsilon:.6g} and delta {event.delta:.6g}: binary randomized "
+                f"response, and everything with probability {event.delta:.6g}.",
+                "Kairouz, Oh and Viswanath 2015, Theorem 2, arXiv 1311.0776v4",
+            ),
+        ),
+    )
+
+
+@curve.register(ev.NoGuarantee)
+def no_guarantee(event: ev.NoGuarantee, neighbours: Neighbours) -> Curve:  # noqa: ARG001
+    """R(a) is infinite."""
+    return Curve(
+        at=lambda orders: np.full_like(orders, np.inf),
+        limit=math.inf,
+        steps=(Step("mechanism", f"No guarantee: {event.reason}", "by definition"),),
+    )

@@ -41,14 +41,12 @@ from ..base import Registry, contribution, sampled_instead
 from .curves import (
     NOTHING,
     Curve,
-    approximate,
     capped,
     curve,
     gaussian,
     interpolated,
     laplace_pair,
     lowered,
-    no_guarantee,
     of_pair,
     pure_pair,
     set_aside,
@@ -67,6 +65,7 @@ from .moments import (
     renyi_from_below,
     trapezoid_step,
 )
+from .releases import approximate, no_guarantee
 
 Sampler = Callable[[float], Curve]
 """From the sampling rate, strictly between 0 and 1, to the curve."""
