@@ -135,15 +135,6 @@ def table_of(weights: ArrayLike) -> FloatArray:
     return table
 
 
-def worst_weights(silos: int) -> FloatArray:
-    """Return weights that stand for every user: row s is a user with all its records in silo s.
-
-    Over users with weights >= 0 that sum to at most 1, sum_{s in A} w_su and sum w_su^2 are
-    convex, so they are largest here.
-    """
-    return np.eye(validate.count(silos=silos))
-
-
 def square_left(
     noise_multiplier: float, silos: int, without: int, tolerated_dropouts: int, weighting: str
 ) -> Fraction:

@@ -390,3 +390,12 @@ def _conditions() -> tuple[str, ...]:
         "each silo adds noise sigma C / sqrt(|S|), freshly, and nobody who watches knows it",
         "the list of users, |U|, |S| and the rate are public and fixed",
     )
+
+
+def worst_weights(silos: int) -> FloatArray:
+    """Return weights that stand for every user: row s is a user with all its records in silo s.
+
+    Over users with weights >= 0 that sum to at most 1, sum_{s in A} w_su and sum w_su^2 are
+    convex, so they are largest here.
+    """
+    return np.eye(validate.count(silos=silos))
