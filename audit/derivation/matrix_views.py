@@ -38,8 +38,13 @@ from .noise import MIN_SHARE_GRID_STEPS, require_accounted, share_deviation, sha
 from .protocol_consistency import is_private
 from .round_facts import RoundFacts, noise_is_removed
 from .run_setting import NoProof, RunSetting
-from .sensitivity import contribution_bound, moved_by_matrix, shared_by_silos, weight_sum_bound
-from .sums import require_unknown_noise
+from .sums import (
+    contribution_bound,
+    moved_by_matrix,
+    require_unknown_noise,
+    shared_by_silos,
+    weight_sum_bound,
+)
 
 View = Callable[[RoundFacts, RunSetting, Reach], ev.Event]
 
