@@ -69,7 +69,7 @@ class Measurement:
     most 1 - `confidence`, an `estimate` without one, or a `test` whose value is a p-value.
     `claimed` is what it is compared with, None where nothing is claimed.  `contradicted` says that
     the claim is rejected at `level`: that happens to a sound run with probability at most that
-    (see `levels`; None where the level is 1 - `confidence`, as in results of earlier versions).
+    (see above; None where the level is 1 - `confidence`, as in results of earlier versions).
     `unusual` says that it is rejected at 1 - `confidence` only.  `proves` is one sentence,
     `assumes` what it rests on, `sample` how much was measured (canaries, guesses, models), by
     name.  `curves` are for plots: `trade-off` (false alarms, misses) and `roc` (false alarms,
