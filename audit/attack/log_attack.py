@@ -92,7 +92,8 @@ def attack(
     skipped, with its reason; a tier that was named must work.  With `append`, what may be
     published joins the log, signed by `key` if it is, and the rest the sidecar and the sealed
     report; without, nothing is written.  `public_key` and `expected_head` are what the log must
-    fit.  All tiers together contradict a sound run once in 1,000 calls at most (`audit.measurement`).
+    fit.  All tiers together contradict a sound run once in 1,000 calls at most: see
+    `audit.measurement`.
 
     Raises `InvalidInput` where there is no log, its chain is broken (`BadLine`), it is still being
     written, its settings do not belong to its promise, its sidecar does

@@ -320,4 +320,10 @@ def _promises_nothing(event: ev.Event) -> bool:
     return isinstance(inner, ev.Event) and _promises_nothing(inner)
 
 
-__all__ = ["MAX_OBSERVATIONS", "CanaryRehearsal", "rehearse"]
+__all__ = [
+    "MAX_OBSERVATIONS",
+    "CanaryRehearsal",
+    "fisher_weights",
+    "likelihood_ratios",
+    "rehearse",
+]
