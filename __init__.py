@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .accountant.account import account
     from .accountant.account_release import account_release
     from .accountant.calibrate import calibrate
-    from .accountant.calibration import Calibration
+    from .accountant.calibration_aims import Calibration
     from .accountant.curves import (
         GdpGuarantee,
         PrivacyProfile,
@@ -92,7 +92,7 @@ __all__ = [
 
 _HOME = {
     "Bounds": "accountant.guarantee",
-    "Calibration": "accountant.calibration",
+    "Calibration": "accountant.calibration_aims",
     "GdpGuarantee": "accountant.curves",
     "Guarantee": "accountant.guarantee",
     "MatrixSensitivity": "accountant.sensitivity.matrix",

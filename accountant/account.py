@@ -7,7 +7,7 @@ import importlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Final, Literal, cast
+from typing import Final, cast
 
 from . import events as ev
 from . import rounding, validate
@@ -20,8 +20,6 @@ from .errors import EnginesDisagree, InvalidInput, Unsupported
 from .event_tree import group_sizes, observer_of, unit_of
 from .guarantee import Bounds, Guarantee, Step, unique_steps
 from .neighbours import Neighbours, as_neighbours
-
-EngineName = Literal["rdp", "pld", "gdp", "blanket", "pure", "google", "microsoft"]
 
 _ENGINES: Final = {
     "rdp": ("rdp", "RdpEngine"),

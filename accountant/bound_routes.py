@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from . import events as ev
 from . import validate
 from .account import engine_named, guarded
-from .amplification.shuffling.routes import shuffle_routes
+from .amplification.shuffling.rounds import shuffle_routes
 from .composition import Leaf, leaves
 from .engine_order import engine_order
 from .engines.base import Engine

@@ -13,8 +13,7 @@ from dataclasses import replace
 from . import events as ev
 from . import validate
 from .account import engine_named
-from .calibration import Calibration
-from .calibration_aims import Aim, ContractAim, EventAt
+from .calibration_aims import Aim, Calibration, ContractAim, EventAt
 from .certified_search import UNKNOWNS, CertifiedValue, Unknown
 from .decoding import named_keywords
 from .errors import InvalidInput, TargetUnreachable, Unsupported, kind_of

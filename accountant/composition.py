@@ -9,9 +9,8 @@ from typing import Final
 
 from . import events as ev
 from .errors import InvalidInput, Unsupported
-from .event_tree import rewritten
+from .event_tree import events_inside, rewritten
 from .events import contributions
-from .events.parts import events_inside
 from .grouping import CLASSES, by_lemma, grouped, is_chain
 
 SMALLEST_POSITIVE_RATE: Final = 5e-324

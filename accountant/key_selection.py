@@ -26,7 +26,7 @@ from scipy.special import ndtri_exp
 from . import events as ev
 from . import validate
 from .calibrate import calibrate
-from .calibration import Calibration
+from .calibration_aims import Calibration
 from .errors import TargetTrivial, TargetUnreachable
 
 SHARES: Final = (0.1, 0.3, 0.5, 0.7, 0.9, 0.999999)

@@ -31,7 +31,7 @@ from .certified_search import COARSE_LOG_EXCESS, SEARCH_PRECISION, CertifiedValu
 from .certifiers import Certifier
 from .composition import leaves
 from .errors import Unsupported
-from .events.parts import events_inside
+from .event_tree import events_inside
 from .rootfinding import least_argument
 
 SCANNED_STEP: Final = 1.0 / 64.0

@@ -10,8 +10,7 @@ from typing import Final
 from . import events as ev
 from . import rounding
 from .account import account
-from .calibration import Calibration
-from .calibration_aims import EventAt, search
+from .calibration_aims import Calibration, EventAt, search
 from .certified_search import CertifiedValue, Unknown, trivial_target
 from .certifiers import EngineCertificate
 from .composition import leaves

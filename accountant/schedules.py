@@ -12,7 +12,7 @@ from typing import Final
 
 from . import events as ev
 from .composition import Leaf
-from .events.parts import events_inside
+from .event_tree import events_inside
 from .guarantee import Step
 
 SKETCH_LEAVES: Final = 48

@@ -24,7 +24,7 @@ from .certified_search import SEARCH_PRECISION, CertifiedValue, Unknown
 from .certifiers import Certifier, certifiers_for
 from .composition import leaves
 from .errors import TargetUnreachable, Unsupported
-from .events.parts import events_inside
+from .event_tree import events_inside
 from .guarantee import Neighbours
 from .risk.attack_power import AttackPower, proven_power
 from .risk.trade_off import gaussian_mu

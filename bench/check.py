@@ -16,7 +16,7 @@ from verdicts import Verdict, grid, progress, seconds, yes
 
 import privplan as pp
 from privplan.audit.check import bounds
-from privplan.audit.reproduction import loss_accountants, renyi_values
+from privplan.audit.reproduction import accountants, renyi_values
 
 FILES = 50
 
@@ -106,7 +106,7 @@ def show(console: Console, environment: dict[str, str], quick: bool) -> list[Ver
 
 def _cpu(facts: Mapping[str, object]) -> float:
     """Return the CPU time of a verdict that nothing was kept for."""
-    for module in (bounds, loss_accountants, renyi_values):
+    for module in (bounds, accountants, renyi_values):
         _forget(module.__dict__)
     _forget(_engine_modules())
     began = time.process_time()

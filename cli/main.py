@@ -30,7 +30,7 @@ from .commands.run import run
 from .inputs import defaults_file
 from .inputs.request import keys_of
 from .terminal import output
-from .terminal.interruption import Interruption
+from .terminal.output import Interruption
 
 KEYS_BY_TABLE: Final = {
     "account": keys_of(AccountRequest),

@@ -20,13 +20,13 @@ from privplan.accountant import events, regular_file
 from privplan.accountant.claims.table import SYSTEMS
 from privplan.accountant.errors import InvalidInput
 from privplan.audit.edits.stored_model import StoredModel, text_of
-from privplan.audit.residual.report import _previous
+from privplan.audit.residual.tier import _previous
 from privplan.cli.__main__ import leave_working_directory
 from privplan.cli.cache import store
 from privplan.cli.commands.claims import _measured_runs
-from privplan.cli.inputs import defaults_file, event_file
+from privplan.cli.inputs import curve_file, defaults_file
 from privplan.cli.main import app
-from privplan.cli.terminal.text import printable
+from privplan.cli.terminal.output import printable
 from privplan.fl.declarations import registry
 from privplan.fl.files import atomic, stored_arrays
 from privplan.fl.log import read
@@ -48,7 +48,7 @@ READERS = {
     "released.npz": ReleasedStatistics.load,
     "metrics.json": text_of,
     "sealed-report.json": lambda path: _previous(path, "run"),
-    "event.json": lambda path: event_file.read_event(str(path)),
+    "event.json": lambda path: curve_file.read_event(str(path)),
     "config.toml": read_settings,
     "key.pem": lambda path: private_key(path, "--sign-key"),
     "key.pub": public_key,

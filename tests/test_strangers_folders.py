@@ -23,11 +23,11 @@ from privplan.accountant.regular_file import is_own_stream, own_folder
 from privplan.audit.check.causes import accounting
 from privplan.audit.configuration.first_line import compare_with_file
 from privplan.audit.configuration.logged_settings import path_in, require_same_file
-from privplan.cli.inputs import event_file
-from privplan.cli.inputs.run_sources import read_source
+from privplan.cli.inputs import curve_file
+from privplan.cli.inputs.run_files import read_source
 from privplan.cli.main import KEYS_BY_TABLE, app
 from privplan.cli.terminal import output
-from privplan.cli.terminal.text import table
+from privplan.cli.terminal.output import table
 from privplan.fl.datasets import idx
 from privplan.fl.parties.network import Message
 from privplan.fl.parties.transcripts import append_transcripts
@@ -294,7 +294,7 @@ def test_no_more_is_unpacked_than_is_announced(announced: int, tmp_path: Path) -
 
 
 def test_a_pipe_that_the_user_connects_is_read() -> None:
-    for read in (event_file.read_event, lambda path: read_source(path).event):
+    for read in (curve_file.read_event, lambda path: read_source(path).event):
         reading, writing = os.pipe()
         os.write(writing, EVENT.encode())
         os.close(writing)

@@ -18,8 +18,8 @@ from typing import Any, Final
 from .. import events as ev
 from ..sensitivity import functional, selection, wishart
 from ..sensitivity.functional import Objective
-from .claim import Claim
 from .proofs import epsilon, nothing_holds, upper_epsilon
+from .table import Claim
 
 DELTA: Final = 1e-5
 EPSILON_PCA, EPSILON_TRAINING, EPSILON_SELECTION = 0.6, 1.2, 3.0

@@ -23,8 +23,8 @@ from ..sensitivity import fedpower
 from ..sensitivity.fedpower import PowerStep
 from ..sensitivity.fedpower_views import release, revealed_probability
 from ..sensitivity.release import Sensitivity, moved_by
-from .claim import Claim
 from .proofs import gaussian, upper_epsilon
+from .table import Claim
 
 DELTA: Final = 1e-5
 ROUNDS: Final = 92

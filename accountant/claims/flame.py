@@ -17,10 +17,7 @@ from typing import Final
 
 from .. import events as ev
 from . import flame_formulas
-from .claim import Claim
-from .flame_lower import count_epsilon, laplace_stays, tuple_epsilon
-from .flame_published import published_simple, published_theorem_4_with_double_counting
-from .flame_setting import (
+from .flame_formulas import (
     DIMENSIONS,
     FIFTIETH,
     FLAME_DELTA,
@@ -35,7 +32,10 @@ from .flame_setting import (
     simple,
     topk_without_overflow,
 )
+from .flame_lower import count_epsilon, laplace_stays, tuple_epsilon
+from .flame_published import published_simple, published_theorem_4_with_double_counting
 from .proofs import epsilon, upper_epsilon
+from .table import Claim
 
 
 def _theorem_4(sent: SentCoordinates, *, sampling: bool = True) -> float:

@@ -117,11 +117,11 @@ def _score_masses(local_epsilon: float, centre: float) -> FloatArray:
     cuts = 0.5 + (np.arange(1, 2 * SCORE_STEPS + 1) - 0.5) / (4.0 * SCORE_STEPS)
     places = local_epsilon * np.concatenate(([-np.inf], cuts - centre, [np.inf]))
     # From whichever tail is the smaller, so that no digits cancel.
-    low, high = _below(places), _below(-places)
+    low, high = laplace_below(places), laplace_below(-places)
     return np.asarray(np.where(low[1:] < 0.5, np.diff(low), -np.diff(high)))
 
 
-def _below(x: FloatArray) -> FloatArray:
+def laplace_below(x: FloatArray) -> FloatArray:
     """Return the distribution function of Laplace noise of scale 1."""
     tail = 0.5 * np.exp(-np.abs(x))
     return np.asarray(np.where(x < 0.0, tail, 1.0 - tail))

@@ -21,8 +21,8 @@ from .. import events as ev
 from ..arrays import FloatArray
 from ..engines.rdp.curves import curve
 from ..sensitivity import uldp
-from .claim import Claim
 from .proofs import epsilon, nothing_holds, upper_epsilon
+from .table import Claim
 from .uldp_leaks import protocol_1_randomness, protocol_1_residue
 
 NOISE: Final = 5.0

@@ -1,10 +1,9 @@
 """Whole curves of an event, and single numbers that stand for one: Renyi, profile, rho, mu."""
 
 from .concentrated import ZcdpGuarantee, noise_for_rho, zcdp
-from .conversion import from_rdp
 from .gaussian_dp import GdpGuarantee, gdp
 from .profile import PrivacyProfile, privacy_profile
-from .renyi_curve import RenyiCurve, rdp
+from .renyi_curve import RenyiCurve, from_rdp, rdp
 
 __all__ = [
     "GdpGuarantee",

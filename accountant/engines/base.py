@@ -10,7 +10,7 @@ from typing import Final, Generic, Protocol, TypeVar
 from .. import events as ev
 from ..composition import Leaf
 from ..errors import Unsupported
-from ..events.parts import events_inside
+from ..event_tree import events_inside
 from ..guarantee import Bounds, Neighbours, Step
 
 T = TypeVar("T")

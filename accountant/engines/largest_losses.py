@@ -45,7 +45,7 @@ from .. import events as ev
 from ..amplification.group import along_chain
 from ..composition import leaves
 from ..errors import Unsupported
-from ..events.parts import events_inside
+from ..event_tree import events_inside
 from ..guarantee import Neighbours
 from .base import (
     Registry,

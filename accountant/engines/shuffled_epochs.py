@@ -36,7 +36,7 @@ from typing import Final
 from .. import events as ev
 from ..composition import leaves
 from ..errors import Unsupported
-from ..events.parts import events_inside
+from ..event_tree import events_inside
 from ..neighbours import Neighbours
 from .base import sized_release
 

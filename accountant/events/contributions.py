@@ -13,8 +13,7 @@ from fractions import Fraction
 from typing import Final
 
 from ..errors import Unsupported
-from .base import Event
-from .compositions import Compose
+from .base import Compose, Event
 from .mechanisms import Gaussian, GaussianMixture
 from .samplers import Poisson
 

@@ -17,15 +17,13 @@ from typing import Final
 
 from .base import (
     MAX_DEPTH,
-    Event,
-    TypedValue,
-    to_json,
-)
-from .compositions import (
     BestOf,
     Compose,
+    Event,
     Group,
     Repeat,
+    TypedValue,
+    to_json,
 )
 from .matrices import (
     BallsInBins,

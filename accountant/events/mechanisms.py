@@ -108,7 +108,7 @@ class TruncatedDiscreteGaussian(Event):
     `noise_multiplier` x `sensitivity`; `sensitivity` is the integer bound on one unit's
     contribution.  Range: all above 0.
     Source: Canonne, Kamath and Steinke 2020, arXiv 2004.00010v5 (without the bound); the cut:
-    derived in accountant/engines/rdp/truncated_noise.py.
+    derived in accountant/engines/rdp/releases.py.
     """
 
     type: ClassVar[str] = "truncated-discrete-gaussian"

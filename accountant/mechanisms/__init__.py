@@ -4,7 +4,7 @@ from .banded_gaussian import BandedGaussian
 from .base import RoundDescription
 from .fine_grid_gaussian import FineGaussian
 from .gaussian import Gaussian
-from .gram_grid import grid_bits, require_bits
+from .gram_grid import grid_bits
 from .gram_noise import NoisyGram
 from .integers import DiscreteGaussian, DiscreteLaplace
 from .laplace import Laplace
@@ -42,6 +42,5 @@ __all__ = [
     "UnblanketedResponses",
     "WishartGram",
     "grid_bits",
-    "require_bits",
     "wishart_bits",
 ]

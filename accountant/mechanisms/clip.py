@@ -288,3 +288,14 @@ def _weights(weights: ArrayLike | None, count: int, heaviest: float) -> FloatArr
             "Give an array of shape (terms,).",
         )
     return array.astype(np.float64)
+
+
+def clipped_steps(values: FloatArray, grid: float, largest: int) -> IntArray:
+    """Return numbers in steps of the grid, towards 0, at most `largest`: division is exact.
+
+    What is infinite or no number counts as 0: an error would tell that a unit has it.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        # The grid is a power of two, so the quotient is exact; truncation moves no value outwards.
+        steps = np.where(np.isfinite(values), np.trunc(values / grid), 0.0)
+    return np.clip(steps, -float(largest), float(largest)).astype(np.int64)

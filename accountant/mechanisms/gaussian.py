@@ -45,7 +45,7 @@ from ..errors import InvalidInput, Unsupported, kind_of
 from ..neighbours import Neighbours, as_neighbours
 from ..randomness import Stream
 from ..sensitivity.release import multiplier, root_up, sensitivity_multiplier, up
-from .base import Mechanism
+from .base import Mechanism, require_share
 from .clip import Sparse, check_bound, check_totals, clipped_sum, clipped_sums
 from .discrete_sampler import discrete_gaussian
 from .noisy_sums import NoisySums
@@ -98,12 +98,7 @@ class Gaussian(Mechanism):
         if not isinstance(self.weights, records.Weights):
             raise InvalidInput(f"`weights` must be Weights; it is {kind_of(self.weights)}.")
         validate.positive(largest_sum=self.weights.largest_sum)
-        if self.tolerated_dropouts >= self.shares:
-            raise InvalidInput(
-                f"`tolerated_dropouts` must be below `shares` ({self.shares}).",
-                "Without any share there is no noise.",
-                "Tolerate fewer.",
-            )
+        require_share(self.shares, self.tolerated_dropouts)
         check_bound(self.grid, self.bound)
 
     @classmethod

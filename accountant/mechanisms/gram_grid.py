@@ -102,23 +102,6 @@ def grid_bits(
     )
 
 
-def require_bits(bits: int, gram: GramBound, *, most_rows: int, std: float, shares: int = 1) -> int:
-    """Return `bits` where sums fit on that grid; see `grid_bits`.
-
-    Raises `InvalidInput` otherwise, which names the finest grid that fits.
-    """
-    check_bits(validate.count(bits=bits))
-    finest = grid_bits(gram, most_rows=most_rows, std=std, shares=shares, most_bits=bits)
-    if finest < bits:
-        raise InvalidInput(
-            f"Sums of {most_rows:,} rows, with this noise, do not fit into 64 bits on a grid of "
-            f"{bits} bits.",
-            "A sum that wraps around is of no use.",
-            f"Take {finest} bits, the finest grid that fits, or a lower cap on the rows.",
-        )
-    return finest
-
-
 def _rows_that_fit(gram: GramBound, bits: int, deviation: Fraction, shares: int) -> int:
     """Return how many rows fit on a grid of so many bits; below 0 where the noise does not."""
     # Each silo's noise is at most all of it, on the widest of the three scales.

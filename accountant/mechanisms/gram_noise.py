@@ -44,7 +44,7 @@ from ..neighbours import Neighbours, as_neighbours
 from ..randomness import Stream
 from ..sensitivity.gram import GramBound, sensitivity
 from ..sensitivity.release import multiplier, root_down, root_up, sensitivity_multiplier, up
-from .base import Mechanism
+from .base import Mechanism, require_share
 from .discrete_sampler import discrete_gaussian, rounded_laplace
 from .gaussian import SMOOTHING
 from .gram_grid import (
@@ -101,7 +101,7 @@ class NoisyGram(Mechanism):
             row_norm=validate.positive(row_norm=self.row_norm),
         )
         check_bits(self.bits)
-        _check_dropouts(self.shares, self.tolerated_dropouts)
+        require_share(self.shares, self.tolerated_dropouts)
         if self.gram.row_square > 1:
             raise InvalidInput(
                 f"The trace of {self.gram.rows:,} rows of norm 1 is at most as many; it is "
@@ -139,7 +139,7 @@ class NoisyGram(Mechanism):
         """
         given = Fraction(validate.positive(noise_multiplier=noise_multiplier))
         check_bits(validate.count(bits=bits))
-        _check_dropouts(
+        require_share(
             validate.count(shares=shares),
             validate.count_from(0, tolerated_dropouts=tolerated_dropouts),
         )
@@ -303,12 +303,3 @@ class NoisyGram(Mechanism):
     @cached_property
     def _squares(self) -> NoiseSquares:
         return noise_squares(self.gram, self.bits, Fraction(self.share_std) ** 2, self.family)
-
-
-def _check_dropouts(shares: int, tolerated: int) -> None:
-    if tolerated >= shares:
-        raise InvalidInput(
-            f"`tolerated_dropouts` must be below `shares` ({shares}).",
-            "Without any share there is no noise.",
-            "Tolerate fewer.",
-        )

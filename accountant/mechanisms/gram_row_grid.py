@@ -26,6 +26,9 @@ integers, for every input.  Step by step, and which way each errs:
 
 All else is done to each coordinate by itself.  So q depends on its row alone: not on other rows,
 not on the block that it is in, the order in which a library adds, or whether zeros are stored.
+
+Rows are put on the same grid whatever noise is added to their sum: `GramRelease` is what mechanisms
+on Gram matrices share.
 """
 
 from __future__ import annotations
@@ -43,8 +46,33 @@ from scipy import sparse
 from .. import validate
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..errors import InvalidInput
+from ..sensitivity.gram import GramBound
 from ..sensitivity.release import root_down
-from .gram_release import GramRelease
+
+
+class GramRelease(Protocol):
+    """A mechanism that releases x x^T, and x y^T, of rows on a grid of b bits."""
+
+    @property
+    def gram(self) -> GramBound:
+        """The shape of the release, and the bounds on one unit."""
+
+    @property
+    def bits(self) -> int:
+        """b: a row of the public norm has 2^b steps."""
+
+    @property
+    def row_norm(self) -> float:
+        """R, to which rows are clipped before they are divided by it."""
+
+    @property
+    def unit(self) -> str:
+        """Whose rows are bounded together: `record`, `user` or `silo`."""
+
+    @property
+    def label_scale(self) -> int:
+        """s: a label y stands as the integers s y."""
+
 
 EXACT: Final = 2**53
 """Up to here floats add integers without error."""

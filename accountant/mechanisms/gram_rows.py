@@ -22,8 +22,7 @@ from ..arrays import BoolArray, IntArray
 from ..errors import InvalidInput
 from .clip import numbers
 from .gram_products import GramProducts, exact_rows
-from .gram_release import GramRelease
-from .gram_row_grid import GridScale, IntegerRows, dense_rows, is_sparse, sparse_rows
+from .gram_row_grid import GramRelease, GridScale, IntegerRows, dense_rows, is_sparse, sparse_rows
 
 
 def give_back(table: Any) -> None:

@@ -55,15 +55,14 @@ from ..errors import InvalidInput, Unsupported
 from ..neighbours import Neighbours, as_neighbours
 from ..randomness import Stream, uniform
 from ..sensitivity.release import multiplier, require_public, root_up, sensitivity_multiplier, up
-from .base import Mechanism
-from .clip import Norm, check_bound, clipped, numbers
+from .base import Mechanism, is_random
+from .clip import Norm, check_bound, clipped, clipped_steps, numbers
 from .discrete_sampler import discrete_gaussian, rounded_laplace
 from .gaussian import LOG2_STEPS as GAUSSIAN_LOG2_STEPS
 from .gaussian import SMOOTHING
 from .laplace import LOG2_STEPS as LAPLACE_LOG2_STEPS
 from .randomized_response import RandomizedResponse
 from .round_ticket import Ticket
-from .sampled_events import is_random
 from .shuffled_round import ShuffledRound
 
 
@@ -247,7 +246,7 @@ class LaplaceMessages(_NumberMessages):
 
     def steps(self, values: ArrayLike) -> IntArray:
         """Return values on the grid: rounded towards 0, at most `largest` from it."""
-        return _clipped_steps(_table(values), self.grid, self.largest)
+        return clipped_steps(_table(values), self.grid, self.largest)
 
     def dummies(self, ticket: Ticket, count: int, name: str) -> IntArray:
         """Return samples of omega, Laplace noise around 0, on the grid: see the module."""
@@ -309,7 +308,7 @@ class GaussianMessages(_NumberMessages):
         """
         table = _table(values)
         if self.dimensions == 1:
-            return _clipped_steps(table, self.grid, self.largest)
+            return clipped_steps(table, self.grid, self.largest)
         if table.ndim != 2 or table.shape[1] != self.dimensions:
             raise InvalidInput(
                 f"Messages are vectors of {self.dimensions} numbers, one row for each unit.",
@@ -393,14 +392,3 @@ def _table(values: ArrayLike) -> FloatArray:
         )
     with np.errstate(over="ignore"):
         return np.array(table, dtype=np.float64)
-
-
-def _clipped_steps(values: FloatArray, grid: float, largest: int) -> IntArray:
-    """Return numbers in steps of the grid, towards 0, at most `largest`: division is exact.
-
-    What is infinite or no number counts as 0: an error would tell that a unit has it.
-    """
-    with np.errstate(over="ignore", invalid="ignore"):
-        # The grid is a power of two, so the quotient is exact; truncation moves no value outwards.
-        steps = np.where(np.isfinite(values), np.trunc(values / grid), 0.0)
-    return np.clip(steps, -float(largest), float(largest)).astype(np.int64)

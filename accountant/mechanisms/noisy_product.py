@@ -28,7 +28,7 @@ from ..neighbours import Neighbours, as_neighbours
 from ..randomness import Stream
 from ..sensitivity.product import ProductBound, sensitivity
 from ..sensitivity.release import root_down, root_up, sensitivity_multiplier, up
-from .base import Mechanism
+from .base import Mechanism, require_share
 from .discrete_sampler import discrete_gaussian
 from .gaussian import SMOOTHING
 from .product_grid import MAX_SHARE_STEPS, MIN_SHARE_STEPS, ProductGrid, check_grid, product_grid
@@ -75,7 +75,7 @@ class NoisyProduct(Mechanism):
         )
         validate.choice(("public", "private"), bound_source=self.bound_source)
         check_grid(self.grid_bits)
-        _check_dropouts(self.shares, self.tolerated_dropouts)
+        require_share(self.shares, self.tolerated_dropouts)
         steps = Fraction(self.share_std) / self.grid_bits.step(self.product)
         if not MIN_SHARE_STEPS <= steps <= MAX_SHARE_STEPS:
             raise InvalidInput(
@@ -102,7 +102,7 @@ class NoisyProduct(Mechanism):
         the class and `product_grid` do.
         """
         given = Fraction(validate.positive(noise_multiplier=noise_multiplier))
-        _check_dropouts(
+        require_share(
             validate.count(shares=shares),
             validate.count_from(0, tolerated_dropouts=tolerated_dropouts),
         )
@@ -224,12 +224,3 @@ class NoisyProduct(Mechanism):
                 "Noise is drawn for each of them, on the grid on which it stands.",
                 "Give what `product_rows.ProductRows.total` returns.",
             )
-
-
-def _check_dropouts(shares: int, tolerated: int) -> None:
-    if tolerated >= shares:
-        raise InvalidInput(
-            f"`tolerated_dropouts` must be below `shares` ({shares}).",
-            "Without any share there is no noise.",
-            "Tolerate fewer.",
-        )

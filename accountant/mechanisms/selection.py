@@ -17,11 +17,10 @@ from ..neighbours import Neighbours, as_neighbours
 from ..randomness import Stream, uniform
 from ..sensitivity.release import up
 from ..sensitivity.selection import CHANGES
-from .base import Mechanism
+from .base import Mechanism, is_random
 from .clip import numbers
 from .exponentials import bernoulli, exp_minus, scaled_exp
 from .round_ticket import Ticket
-from .sampled_events import is_random
 
 _TOP_WEIGHT: Final = 1 << 39
 """Weight of the best candidate in the proposal; all together stay below 10^18."""

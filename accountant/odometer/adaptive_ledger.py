@@ -25,8 +25,7 @@ from ..composition import MAX_ROUNDS, leaves
 from ..errors import BudgetExceeded, InvalidInput, Unsupported
 from ..guarantee import Bounds, Guarantee, Step
 from ..neighbours import Neighbours
-from .budget_currencies import Currency, Gdp, Rdp, Target, Zcdp, best_order
-from .budget_reading import BudgetReading, Mode
+from .budget_currencies import BudgetReading, Currency, Gdp, Mode, Rdp, Target, Zcdp, best_order
 
 BUDGET_UNITS: Final = 10**15
 """Budget units in a whole budget."""

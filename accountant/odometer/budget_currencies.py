@@ -30,6 +30,8 @@ probability is at most the largest sum of s_t over a path (the `slack`).
 
 Sources: Feldman and Zrnic 2021, arXiv 2008.11193 (one order); Whitehouse, Ramdas, Rogers and Wu
 2023, arXiv 2203.05481 (zCDP, with deltas); Smith and Thakurta 2022, arXiv 2210.17520 (mu^2).
+
+How far a budget is spent is a reading, never a guarantee.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ import numpy as np
 from .. import events as ev
 from ..arrays import FloatArray
 from ..composition import Leaf
-from ..curves.least_rho import least_rho
+from ..curves.concentrated import least_rho
 from ..engines.base import contribution
 from ..engines.correlated_noise import correlated_noise
 from ..engines.gdp import GdpEngine
@@ -368,3 +370,20 @@ def _round_up(value: Fraction) -> float:
     """Return the value as a float, rounded up."""
     near = float(value)
     return near if Fraction(near) >= value else math.nextafter(near, math.inf)
+
+
+Mode = Literal["adaptive", "planned"]
+"""Whether releases may be chosen by earlier results, or were all fixed before the first."""
+
+
+@dataclass(frozen=True)
+class BudgetReading:
+    """How far a budget is spent: `epsilon` so far at `delta`, and the spent `share` in [0, 1].
+
+    `note` says why this is no guarantee.
+    """
+
+    epsilon: float
+    delta: float
+    share: float
+    note: str

@@ -14,8 +14,7 @@ from ..event_tree import check_depth
 from ..guarantee import Guarantee
 from ..neighbours import as_neighbours
 from .adaptive_ledger import CURRENCIES, AdaptiveLedger, currency_named, seen
-from .budget_currencies import CurrencyName, Target
-from .budget_reading import BudgetReading, Mode
+from .budget_currencies import BudgetReading, CurrencyName, Mode, Target
 from .plan_ledger import PlanLedger, ReleasePlan
 
 

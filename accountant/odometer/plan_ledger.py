@@ -17,7 +17,7 @@ from .. import events as ev
 from ..account import account
 from ..errors import BudgetExceeded, InvalidInput
 from ..guarantee import Guarantee, Step
-from .budget_reading import BudgetReading, Mode
+from .budget_currencies import BudgetReading, Mode
 
 
 class SiloRounds:

@@ -10,15 +10,18 @@ from ..errors import InvalidInput
 from ..event_tree import unit_of
 from ..guarantee import Guarantee
 from ..neighbours import as_neighbours
-from .observer_guarantees import observers_of, of_units, proven, unit_named
 from .phases import (
     Phase,
     PlannedPhase,
     grouped,
+    observers_of,
+    of_units,
+    proven,
     refuse_twice,
     require_blocks,
     require_counted,
     require_single_units,
+    unit_named,
 )
 from .planning import Plan
 

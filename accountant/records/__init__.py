@@ -9,7 +9,6 @@ from .facts import (
     Block,
     Claim,
     Contribution,
-    Fact,
     Gram,
     Noise,
     Normaliser,
@@ -26,6 +25,7 @@ from .facts import (
     Unit,
     Weights,
 )
+from .field_codec import Fact
 from .kinds import (
     KINDS,
     SCHEMA,
@@ -33,7 +33,9 @@ from .kinds import (
     Evaluation,
     Head,
     PostProcessing,
+    Progress,
     Record,
+    Recorder,
     RoundAbort,
     RoundIntent,
     RoundRelease,
@@ -41,8 +43,6 @@ from .kinds import (
     RunOpen,
     RunRecover,
 )
-from .progress import Progress
-from .recorder import Recorder
 
 __all__ = [
     "KINDS",

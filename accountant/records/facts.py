@@ -9,39 +9,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Self, TypeAlias
+from typing import Literal, TypeAlias
 
 from .. import events as ev
 from ..errors import InvalidInput
 from ..neighbours import Neighbours
 from ..neighbours import Unit as Unit
-from .field_codec import LATER, checked, decoded, encoded, field_tests
+from .field_codec import LATER, Fact
 
 Json: TypeAlias = Mapping[str, object]
 """A JSON object that is only kept, never interpreted."""
 
 Relation: TypeAlias = Neighbours
-
-
-@dataclass(frozen=True)
-class Fact:
-    """The base of every part: its fields are checked against their types, and travel as JSON."""
-
-    def __post_init__(self) -> None:
-        for name, is_canonical in field_tests(type(self)):
-            value = getattr(self, name)
-            # The quick test passes almost every value of a run; the slow check names what is wrong.
-            if not is_canonical(value):
-                object.__setattr__(self, name, checked(value, type(self), name))
-
-    def to_json(self) -> dict[str, object]:
-        """Return the JSON object of this part."""
-        return encoded(self)
-
-    @classmethod
-    def from_json(cls, source: object, where: str = "record") -> Self:
-        """Return the part that a JSON object describes; `InvalidInput` names what is wrong."""
-        return decoded(cls, source, where)
 
 
 @dataclass(frozen=True)

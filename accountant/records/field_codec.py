@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import fields
-from typing import Any, Final, Literal, TypeVar, Union, cast
+from dataclasses import dataclass, fields
+from typing import Any, Final, Literal, Self, TypeVar, Union, cast
 
 from .. import events as ev
 from ..decoding import (
@@ -24,7 +24,7 @@ from ..decoding import (
 from ..errors import InvalidInput, kind_of
 
 FactT = TypeVar("FactT")
-"""A dataclass of records, a `facts.Fact`; this module knows of facts only that they have fields."""
+"""A dataclass of records, a `Fact`."""
 
 LATER: Final[Mapping[str, object]] = {"later": True}
 """Marks a field that its kind did not always have: where it is None, no line holds it."""
@@ -197,3 +197,24 @@ def _label(cls: type[Any]) -> str:
 
 def _refused(where: str, allowed: str, value: object) -> InvalidInput:
     return InvalidInput(f"`{where}` must be {allowed}; it is {value!r:.60}.")
+
+
+@dataclass(frozen=True)
+class Fact:
+    """The base of every part: its fields are checked against their types, and travel as JSON."""
+
+    def __post_init__(self) -> None:
+        for name, is_canonical in field_tests(type(self)):
+            value = getattr(self, name)
+            # The quick test passes almost every value of a run; the slow check names what is wrong.
+            if not is_canonical(value):
+                object.__setattr__(self, name, checked(value, type(self), name))
+
+    def to_json(self) -> dict[str, object]:
+        """Return the JSON object of this part."""
+        return encoded(self)
+
+    @classmethod
+    def from_json(cls, source: object, where: str = "record") -> Self:
+        """Return the part that a JSON object describes; `InvalidInput` names what is wrong."""
+        return decoded(cls, source, where)

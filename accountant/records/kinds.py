@@ -10,6 +10,8 @@ silo, whatever the rest is.  The guarantee is that of the worst silo.
 That needs a unit that lies in one silo before and after: a record or an entry, or a silo whose data
 are replaced.  A silo that comes or goes would change the schedule itself, a user has records in
 several silos, and of a unit of many records each may lie in another one; there all rounds count.
+
+Whoever keeps the log offers a `Recorder`; `Progress` is how far an interrupted run had come.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from types import MappingProxyType
-from typing import ClassVar, Final, Literal
+from typing import ClassVar, Final, Literal, Protocol
 
 from .. import events as ev
 from ..errors import InvalidInput
@@ -26,7 +28,6 @@ from .facts import (
     Block,
     Claim,
     Contribution,
-    Fact,
     Json,
     Noise,
     Normaliser,
@@ -40,7 +41,7 @@ from .facts import (
     Tuning,
     Weights,
 )
-from .field_codec import LATER
+from .field_codec import LATER, Fact
 
 _INSIDE_ONE_SILO: Final = ("record", "entry")
 
@@ -308,3 +309,49 @@ KINDS: Final[Mapping[str, type[Record]]] = {
     )
 }
 """Every kind of record by its `type`."""
+
+
+class Recorder(Protocol):
+    """Takes records in their order, and keeps what may only be seen by a trusted auditor apart."""
+
+    def append(self, record: Record) -> int:
+        """Return the sequence number of the record once it is safely kept.
+
+        An intent, a release and a recovery are durable when this returns; if it raises, nothing
+        may be drawn or released.
+        """
+
+    def seal(self, items: Mapping[str, object]) -> dict[str, str]:
+        """Keep items in the sealed sidecar; return a hiding commitment for each, by name."""
+
+    def settle(self) -> None:
+        """Return when all that was appended and sealed is safely kept."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a run that goes on must know: everything spent, and the last model released.
+
+    `intents` are all intents by sequence number, released or not: each is spent.  `releases` are
+    the releases by the sequence number of their intent.  `recoveries` counts how often the run was
+    resumed before.
+
+    A round may have several intents: one that was cut off between them has spent those that stand
+    here, and the next start goes on behind it.
+    """
+
+    opened: RunOpen
+    intents: Mapping[int, RoundIntent]
+    releases: Mapping[int, RoundRelease]
+    recoveries: int
+
+    @property
+    def last_round(self) -> int:
+        """The last round that was begun, with however many of its intents; 0 before the first."""
+        return max((intent.round for intent in self.intents.values()), default=0)
+
+    @property
+    def dangling(self) -> tuple[int, ...]:
+        """Intents without a release; they count as spent."""
+        # Noise may have been drawn for them, and something may have been sent.
+        return tuple(sorted(set(self.intents) - set(self.releases)))

@@ -1,6 +1,6 @@
 """What an attacker can do at best: trade-off functions of events, and risks read from them."""
 
+from .attack_power import RocCurve, roc
 from .risk import Risk, risk
-from .roc import RocCurve, roc
 
 __all__ = ["Risk", "RocCurve", "risk", "roc"]

@@ -1,8 +1,7 @@
 """What an attacker of a release can do at best, each answer between two ends.
 
-How often the right one of m equally likely candidates for a unit is named.
-
-Let A_i be the outcomes at which candidate i is named and P_i the release with that candidate.  Some
+**Reconstruction:** how often the right one of m equally likely candidates for a unit is named.  Let
+A_i be the outcomes at which candidate i is named and P_i the release with that candidate.  Some
 release Q is a neighbour of each P_i, and TPR is at most a concave R of FPR, so
 
     success = (1/m) sum P_i(A_i) <= (1/m) sum R(Q(A_i)) <= R(1/m).
@@ -11,6 +10,8 @@ Under replace-one every P_j is such a Q for all i but j.  The average over j the
 success <= R((1 - success) / (m - 1)), which for two candidates is half of 1 + advantage.
 Source: Hayes, Mahloujifar and Balle 2023, arXiv 2302.07225, and Kaissis, Hayes, Ziller and Rueckert
 2023, arXiv 2307.03928, for the first; the second is derived above.
+
+Each number says in a sentence what it assumes of the attacker.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final
 
 from .. import events as ev
 from .. import validate
@@ -26,13 +29,77 @@ from ..composition import leaves
 from ..decoding import named_keywords
 from ..engines.pld.directions import participation
 from ..errors import InvalidInput
-from ..event_tree import unit_of
+from ..event_tree import events_inside, unit_of
 from ..guarantee import Bounds, Neighbours, Step, as_neighbours, unique_steps
-from .assumptions import assumptions, hidden_draws_of
+from ..rounding import as_given
 from .attack_power import AttackPower, attack_power, ordered
 from .gaussian_mu import gaussian_mu_everywhere, gaussian_mu_from
 from .sentence import attack_sentence
 from .trade_off import delta_by_larger_epsilons, trade_off
+
+DATA_SETS: Final[Mapping[Neighbours, str]] = MappingProxyType(
+    {
+        "add-remove": "two data sets, of which one lacks the {unit} and is otherwise the same",
+        "replace-one": "two data sets that differ in one {unit}, with either value of it",
+        "zero-out": "two data sets, in one of which the {unit} counts as zero",
+    }
+)
+"""The two data sets that an attacker tells apart, by relation."""
+
+
+def hidden_draws_of(event: ev.Event) -> str:
+    """Return which random draws of an event the attacker sees, in words.
+
+    >>> hidden_draws_of(ev.Poisson(0.1, ev.Gaussian(1.0)))
+    'no random draw'
+    >>> hidden_draws_of(ev.ClientSampled(0.1, ev.Gaussian(1.0)))
+    'whether the client took part, but no other random draw'
+    """
+    if any(_has_sampled_client(leaf.event) for leaf in leaves(event)):
+        return "whether the client took part, but no other random draw"
+    return "no random draw"
+
+
+def _has_sampled_client(event: ev.Event) -> bool:
+    return any(
+        isinstance(each, ev.ClientSampled) and 0.0 < each.clients_rate < 1.0
+        for each in events_inside(event)
+    )
+
+
+def assumptions(
+    unit: str,
+    neighbours: Neighbours,
+    *,
+    hidden_draws: str,
+    fpr: float,
+    prior: float,
+    guesses: int,
+    from_fpr: float,
+) -> Mapping[str, str]:
+    """Return, for each number of a `Risk`, what the attacker is assumed to know.
+
+    `hidden_draws` says which random draws the attacker does not see, as `hidden_draws_of` does.
+    """
+    data_sets = DATA_SETS[neighbours].format(unit=unit)
+    knows = f"The attacker knows {data_sets}, sees all that is released and {hidden_draws}, and"
+    return MappingProxyType(
+        {
+            "advantage": f"{knows} says which of them was used, to reach the largest difference "
+            "between the rates of true and of false accusations.",
+            "tpr": f"{knows} accuses wrongly, where either of the two may be the innocent one, in "
+            f"at most a share {as_given(fpr)} of the innocent cases.",
+            "bayes_risk": f"{knows} believes beforehand with probability {as_given(prior)} that it "
+            "was a certain one of them, whichever of the two lets the attack err less.",
+            "reconstruction": f"The attacker knows all data but the {unit}, and {guesses:,} "
+            "candidates for it that are equally likely beforehand, sees all that is released and "
+            f"{hidden_draws}, and names one of them.",
+            "mu": f"{knows} may use any test whose false positive rate is {as_given(from_fpr)} or "
+            "above, up to where both rates of error are the same and the two data sets change "
+            "sides.",
+            "mu_everywhere": f"{knows} may use any test, however rarely it accuses.",
+        }
+    )
 
 
 def reconstruction(
@@ -255,7 +322,7 @@ def _steps(fpr: float, prior: float, guesses: int, from_fpr: float) -> tuple[Ste
             "conversion",
             "The other ends: the best test of two fixed data sets, by the losses that their pair "
             "has at least; of reconstruction, a guess.",
-            "derived in engines/pld/attained_curve.py",
+            "derived in engines/pld/curve.py",
             ("where no such data sets are known, tests at single epsilons, or guessing",),
         ),
         Step(

@@ -40,7 +40,7 @@ from ..arrays import FloatArray
 from ..errors import InvalidInput, Unsupported
 from ..neighbours import as_neighbours
 from .release import Release, Sensitivity, repeated, root_down, sensitivity_multiplier, up
-from .weight_sums import FLOAT_EPSILON, row_sums, table_of, weight_sum
+from .silos import FLOAT_EPSILON, row_sums, square_left, table_of, weight_sum
 
 CLEAR_WEIGHTS: Final = ev.NoGuarantee(
     "a silo that holds a record of a user applies the weight n_su/N_u, so it knows N_u without any "
@@ -132,15 +132,6 @@ def naive_release(
             "no silo that is seen tells its noise",
         ),
     )
-
-
-def worst_weights(silos: int) -> FloatArray:
-    """Return weights that stand for every user: row s is a user with all its records in silo s.
-
-    Over users with weights >= 0 that sum to at most 1, sum_{s in A} w_su and sum w_su^2 are
-    convex, so they are largest here.
-    """
-    return np.eye(validate.count(silos=silos))
 
 
 def weighted_release(
@@ -254,7 +245,7 @@ def insider_release(
             "There are no records elsewhere to protect from it.",
             "Give the number of silos, 2 or above.",
         )
-    square = _square_left(noise_multiplier, total, 1, tolerated_dropouts, weighting)
+    square = square_left(noise_multiplier, total, 1, tolerated_dropouts, weighting)
     hidden = validate.probability(rate=rate) < 1.0 and not knows_sample
     if hidden and holds_user:
         raise Unsupported(
@@ -323,7 +314,7 @@ def coalition_release(
     """
     relation = as_neighbours(neighbours)
     total, colluding = validate.count(silos=silos), validate.count(colluders=colluders)
-    square = _square_left(noise_multiplier, total, colluding, tolerated_dropouts, weighting)
+    square = square_left(noise_multiplier, total, colluding, tolerated_dropouts, weighting)
     if not together:  # one share in each, and sum w^2 is at most 1, or (|S|-c) / |S|^2
         square = Fraction(noise_multiplier) ** 2 / (total - tolerated_dropouts)
         square *= Fraction(total**2, total - colluding) if weighting == "uniform" else 1
@@ -343,29 +334,6 @@ def coalition_release(
             *_counts_unknown(weighting, hidden_weights=False),
         ),
     )
-
-
-def _square_left(
-    noise_multiplier: float, silos: int, without: int, tolerated_dropouts: int, weighting: str
-) -> Fraction:
-    """Return 1/mu^2 of the sum of all silos but `without`, whose records weigh up to C together.
-
-    That is C for weights by records, and C (|S|-c)/|S| for uniform ones, where all others have some
-    of the user, over the noise of the shares that are left.
-    """
-    validate.choice(("uniform", "records"), weighting=weighting)
-    counted = silos - validate.count_from(0, tolerated_dropouts=tolerated_dropouts)
-    if counted <= without:
-        whose = "A silo that subtracts its share" if without == 1 else "Who subtracts some shares"
-        raise Unsupported(
-            f"{whose} of the noise may be left with none.",
-            f"Of {silos} shares {tolerated_dropouts} may be missing, and {without} are known.",
-            "Tolerate fewer dropouts.",
-        )
-    square = Fraction(validate.positive(noise_multiplier=noise_multiplier)) ** 2
-    # Shares that are left over all shares that are counted on: the rest may be missing or known.
-    square *= Fraction(counted - without, counted)
-    return square * Fraction(silos, silos - without) ** 2 if weighting == "uniform" else square
 
 
 def _counts_unknown(weighting: str, *, hidden_weights: bool) -> tuple[str, ...]:
@@ -422,3 +390,12 @@ def _conditions() -> tuple[str, ...]:
         "each silo adds noise sigma C / sqrt(|S|), freshly, and nobody who watches knows it",
         "the list of users, |U|, |S| and the rate are public and fixed",
     )
+
+
+def worst_weights(silos: int) -> FloatArray:
+    """Return weights that stand for every user: row s is a user with all its records in silo s.
+
+    Over users with weights >= 0 that sum to at most 1, sum_{s in A} w_su and sum w_su^2 are
+    convex, so they are largest here.
+    """
+    return np.eye(validate.count(silos=silos))

@@ -17,7 +17,7 @@ from ...fl.declarations.declaration import Example
 from ...fl.declarations.registry import declared
 from ...fl.running.lifecycle import run
 from ..budget import audit_budget
-from ..example_result import ExampleResult
+from ..measurement import ExampleResult
 from .log_attack import attack
 from .report import AttackRequest
 

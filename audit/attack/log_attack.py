@@ -30,24 +30,25 @@ from ...fl.log.canonical import SEALED
 from ...fl.log.reader import log_of
 from ...fl.log.signing import OTHER_KEY
 from ..budget import audit_budget
-from ..configuration.announced_rounds import (
+from ..configuration.comparison import require_as_configured
+from ..configuration.logged_settings import (
     announced_in_full,
+    path_in,
     require_same_epsilon,
     require_same_event,
+    require_same_file,
+    settings_in,
 )
-from ..configuration.comparison import require_as_configured
-from ..configuration.logged_settings import path_in, require_same_file, settings_in
 from ..edits import require_unedited
 from ..hazards.sidecar import require_fitting
 from ..ledger import Entry, Ledger
-from ..ledger.commitments import require_commitments
+from ..ledger.entries import require_commitments
 from ..measurement import Measurement, Tier
 from ..results import append_results, results_in
 from ..verify import Verification, verify
 from .given_code import with_code_of
-from .rehearsal_size import canary_count, require_feasible
 from .report import ATTACK_TIERS, AttackReport, AttackRequest, SkippedTier
-from .tier_functions import TierFunctions
+from .tiers import TierFunctions, canary_count, require_feasible
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import (
@@ -93,7 +94,8 @@ def attack(
     skipped, with its reason; a tier that was named must work.  With `append`, what may be
     published joins the log, signed by `key` if it is, and the rest the sidecar and the sealed
     report; without, nothing is written.  `public_key` and `expected_head` are what the log must
-    fit.  All tiers together contradict a sound run once in 1,000 calls at most (`levels`).
+    fit.  All tiers together contradict a sound run once in 1,000 calls at most: see
+    `audit.measurement`.
 
     Raises `InvalidInput` where there is no log, its chain is broken (`BadLine`), it is still being
     written, its settings do not belong to its promise, its sidecar does

@@ -58,7 +58,7 @@ class AttackRequest:
     def alpha(self) -> float:
         """How often each tier's number may err, and how often it may say anything of a sound run.
 
-        How often it may contradict one does not depend on it: see `levels`.
+        How often it may contradict one does not depend on it: see `audit.measurement`.
         """
         return 1.0 - self.confidence
 

@@ -8,7 +8,7 @@ from ...fl.declarations.own_code import is_own
 from ...fl.declarations.toml_keys import CODE_DIGESTS, CODE_REFERENCES
 from ...fl.observers.assumptions import COUNTS_UNKNOWN
 from ...fl.observers.names import SILO, SILO_WITH_RECORDS, coalition_of
-from ..derivation.noise_removal import noise_is_removed
+from ..derivation.round_facts import noise_is_removed
 from ..evidence.evidence import Evidence
 from ..ledger.entries import Ledger
 from ..ledger.phases import configured_value

@@ -21,12 +21,17 @@ from ..configuration.first_line import compare_with_file
 from ..evidence.epsilon_total import EpsilonTotal, no_guarantee_total
 from ..evidence.evidence import Evidence
 from ..hazards import Hazard, search_hazards, worst_first
-from ..hazards.chain import broken_chain, hazards_beside, not_anchored, torn_line, unbegun
+from ..hazards.chain import (
+    broken_chain,
+    foreign_results,
+    hazards_beside,
+    not_anchored,
+    torn_line,
+    unbegun,
+)
 from ..hazards.configuration_mismatch import comparison, file_mismatch
-from ..hazards.foreign_results import foreign_results
 from ..hazards.run_course import lost_if_cut_off
-from ..ledger.commitments import not_stated
-from ..ledger.entries import Entry, Ledger, rounds_of
+from ..ledger.entries import Entry, Ledger, not_stated, rounds_of
 from ..ledger.phases import configured_value
 from ..verify import Verification, verify
 from .assumptions import assumptions_of

@@ -5,9 +5,9 @@ claim     is what ran the claimed mechanism, or one with less noise?  Tight, und
 robust    the same, for a mechanism that may treat canaries as differently, and make them depend
           on each other, as it likes.  It is far from tight: half of the truth, or a little more.
 
-Both make their tests at two levels (`audit.levels`): at the strict one the claim is contradicted,
-at the other one alone the result is unusual.  The number is the larger lower bound of the two, and
-its confidence is 1 - alpha.  So whatever is above the claim is unusual at least.
+Both make their tests at two levels (`audit.measurement`): at the strict one the claim is
+contradicted, at the other one alone the result is unusual.  The number is the larger lower bound of
+the two, and its confidence is 1 - alpha.  So whatever is above the claim is unusual at least.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ from ...accountant import rounding, validate
 from ...accountant.account import account
 from ...accountant.arrays import FloatArray
 from ...accountant.errors import InvalidInput, Unsupported
-from ..levels import Levels, levels_of, one_in
-from ..measurement import ANY_MECHANISM, Curve, Measurement, Verdict
+from ..measurement import ANY_MECHANISM, Curve, Levels, Measurement, Verdict, levels_of, one_in
 from ..statistics import (
     FamilyResult,
     claim_only,
@@ -35,9 +34,8 @@ from ..statistics import (
     steinke,
     trade_off,
 )
-from .guesses import correct_guesses, expected_accuracy, guess_count
 from .rehearsal import CanaryRehearsal
-from .selection import Choice, choose_test
+from .selection import Choice, choose_test, correct_guesses, expected_accuracy, guess_count
 
 ASSUMES_FAMILY: Final = (
     "the mechanism is of the claimed family, with all of its noise multiplied by one factor",

@@ -13,7 +13,7 @@ from ...accountant import events as ev
 from ...accountant.account import account, bounds_on_epsilon
 from ...accountant.composition import worst_leaves
 from ...accountant.errors import EnginesDisagree, InvalidInput, Unsupported
-from ...accountant.events.parts import events_inside
+from ...accountant.event_tree import events_inside
 from ...accountant.guarantee import Bounds, Neighbours
 from ...accountant.work import MOST_WORK, require_little_work, work_of
 from ..description.run_description import ExtraRelease

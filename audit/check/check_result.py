@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ...accountant.guarantee import Bounds
-from ..description.fact import Fact
 from ..description.merging import OVERRIDDEN
 from ..description.printed_number import PrintedNumber
+from ..description.run_description import Fact
 from ..reproduction.reproduction import Reproduction
 from .checked_run import Currency
 from .conventions import Convention

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Final, Literal, cast
 
 from ...accountant.errors import InvalidInput
 from ...accountant.events import Gaussian
-from ..description.fact import Contradiction, Fact
 from ..description.merging import assuming
 from ..description.printed_number import PrintedNumber
-from ..description.run_description import Phase, RunDescription
+from ..description.run_description import Contradiction, Fact, Phase, RunDescription
 from ..description.run_settings import RunSettings, settings_of
 from .event_comparison import contradictions_beside
 from .flattening import as_phases, as_stated_draws

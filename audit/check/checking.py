@@ -7,10 +7,9 @@ from dataclasses import replace
 from typing import Final
 
 from ...accountant.rounding import down
-from ..description.fact import Reading
+from ..description.files import reading_of_option
 from ..description.merging import describe, stating
-from ..description.options import reading_of_option
-from ..description.run_description import RunDescription
+from ..description.run_description import Reading, RunDescription
 from ..description.run_settings import RunSettings
 from .bounds import Proof
 from .causes import apply_rules

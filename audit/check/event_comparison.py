@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ...accountant import events as ev
-from ..description.fact import Contradiction
-from ..description.run_description import RunDescription
+from ..description.run_description import Contradiction, RunDescription
 
 WITHIN: Final = 1e-3
 """Relative error by which a number beside an event may differ from it: somebody printed it."""

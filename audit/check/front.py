@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from ...accountant.errors import InvalidInput, kind_of
 from ...accountant.events import Event, from_dp_event
-from ..description.fact import Reading
 from ..description.keys import DOTTED, KEYS, TABLES
+from ..description.run_description import Reading
 from ..description.tables import RELEASES, reading_of_names, reading_of_tables
 from .check_result import CheckResult
 from .checked_run import PRIVPLAN_EVENT

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ...accountant.errors import InvalidInput
-from ..description.fact import Fact, Reading
 from ..description.printed_number import PrintedNumber
+from ..description.run_description import Fact, Reading
 from ..readers.recognition import LOG_FILE
 from .check_result import Cause, CheckResult, Severity, Verdict
 

@@ -8,9 +8,8 @@ from typing import Final
 
 from ...accountant.errors import PrivplanError
 from ..description.run_settings import RunSettings
-from ..reproduction.accounted_phases import with_few_phases
 from ..reproduction.matching import is_target
-from ..reproduction.reproduction import Reproduction
+from ..reproduction.reproduction import Reproduction, with_few_phases
 from ..reproduction.search import common_accountants, neighbourhood, same_settings
 from .checked_run import CheckedRun
 from .standing import Standing

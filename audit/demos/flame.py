@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ...accountant.arrays import FloatArray, IntArray
+from ...accountant.claims.flame_formulas import DIMENSIONS, FIFTIETH, FLAME_DELTA, MESSAGE_EPSILON
 from ...accountant.claims.flame_published import published_theorem_4_with_double_counting
-from ...accountant.claims.flame_setting import DIMENSIONS, FIFTIETH, FLAME_DELTA, MESSAGE_EPSILON
 from ...accountant.errors import InvalidInput
 
 MIDDLE: Final = 0.5

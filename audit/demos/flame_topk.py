@@ -26,8 +26,8 @@ import numpy as np
 from scipy.stats import binom
 
 from ...accountant.arrays import FloatArray, IntArray
+from ...accountant.claims.flame_formulas import DIMENSIONS, FIFTIETH, FLAME_DELTA, MESSAGE_EPSILON
 from ...accountant.claims.flame_lower import laplace_stays
-from ...accountant.claims.flame_setting import DIMENSIONS, FIFTIETH, FLAME_DELTA, MESSAGE_EPSILON
 from ..statistics import Counts, epsilon_lower
 from .counting import delta_lower, epsilon_lower_known
 from .demo import Demo, Weakness, shown

@@ -23,7 +23,8 @@ from typing import Any, Final
 import numpy as np
 
 from ...accountant.arrays import FloatArray, IntArray
-from ...accountant.claims.flame_setting import DIMENSIONS, FIFTIETH, FLAME_DELTA, MESSAGE_EPSILON
+from ...accountant.claims.flame_formulas import DIMENSIONS, FIFTIETH, FLAME_DELTA, MESSAGE_EPSILON
+from ...accountant.claims.flame_lower import laplace_below
 from ..statistics import Counts, epsilon_lower
 from .counting import delta_lower
 from .demo import Demo, Weakness, shown
@@ -82,7 +83,7 @@ def score_tails(
     """
     # Borders between the steps of a rounded score, in units of the message.
     cuts = MIDDLE + (np.arange(1, 2 * TUPLE_SCORE_STEPS + 1) - 0.5) / (4 * TUPLE_SCORE_STEPS)
-    below = _laplace_below(local_epsilon * (cuts - value))
+    below = laplace_below(local_epsilon * (cuts - value))
     masses = np.diff(below, prepend=0.0, append=1.0)
     # The law of a sum of k independent steps: k convolutions of positive terms.
     law = np.ones(1)
@@ -184,12 +185,6 @@ def _run(rng: np.random.Generator) -> Weakness:
             "The analysis takes every coordinate for shuffled by itself; tuples stay together.",
         ),
     )
-
-
-def _laplace_below(x: FloatArray) -> FloatArray:
-    """Return the distribution function of Laplace noise of scale 1."""
-    tail = 0.5 * np.exp(-np.abs(x))
-    return np.asarray(np.where(x < 0.0, tail, 1.0 - tail))
 
 
 DEMO: Final = Demo(

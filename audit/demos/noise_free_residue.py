@@ -17,14 +17,15 @@ import numpy as np
 from ...accountant.arrays import FloatArray
 from .demo import Demo, Weakness
 from .published_weighting import (
+    EXACT_VALUES,
     MULTIPLE,
     SESSIONS,
     noise_free,
     one_round,
     one_session,
+    read_out,
     updates,
 )
-from .readout import EXACT_VALUES, read_out
 
 REPEATED_ROUNDS: Final = 4
 

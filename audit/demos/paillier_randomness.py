@@ -15,8 +15,7 @@ from typing import Final
 import numpy as np
 
 from .demo import Demo, Weakness
-from .published_weighting import SESSIONS, one_round, one_session, updates
-from .readout import EXACT_VALUES, read_out
+from .published_weighting import EXACT_VALUES, SESSIONS, one_round, one_session, read_out, updates
 
 UPDATES_WITH_USER_MOVING: Final = updates([[0.3, 0.0, 0.0], [-0.2, 0.4, -0.1]])
 UPDATES_WITHOUT_USER_MOVING: Final = updates([[0.0, 0.0, 0.0], [0.0, 0.4, -0.1]])

@@ -8,6 +8,10 @@ Keys of 256 bits are far too short for use, and long enough here: what is read d
 them.  The protocol's keys come from the operating system; what is counted is the same for all.
 
 Source: Kato et al. 2024, *Uldp-FL*, arXiv 2308.12210, Protocol 1.
+
+**What is proven** by a read-out that is there whenever the user is, and never otherwise: counts
+alone bound epsilon by about ln(runs / 3.7).  That the false alarms are 0 for certain is algebra, so
+the hits alone bound it for any number of rounds; that is said beside the number.
 """
 
 from __future__ import annotations
@@ -19,7 +23,11 @@ from typing import Any, Final
 import numpy as np
 
 from ...accountant.arrays import FloatArray
-from ...accountant.claims.uldp_fl import NOISE
+from ...accountant.claims.uldp_fl import DELTA, NOISE, published_user_epsilon
+from ..measurement import Measurement
+from ..statistics import Counts, epsilon_lower
+from .counting import delta_lower, epsilon_lower_known
+from .demo import shown
 
 COUNTS: Final = ((1, 6), (3, 2), (2, 2))
 """Records of each user in each silo; the first user is the one in question."""
@@ -88,3 +96,62 @@ def encoded(value: float) -> int:
 def updates(moves: Sequence[Sequence[float]]) -> FloatArray:
     """Return updates (silos, users, 1) from a table of them by silo and user."""
     return np.array(moves, np.float64)[:, :, None]
+
+
+PROTOCOL_ROUNDS: Final = 100
+
+EXACT_VALUES: Final = (math.inf, math.inf, 1.0)
+"""The truth of each measurement."""
+
+ABSENCE: Final = "absent, the user moves nothing: without any record it would stop the protocol"
+
+
+def read_out(
+    seen: str, hits: int, alarms: int, runs: int, *, event: str, impossible: str, proves: str
+) -> tuple[Measurement, Measurement, Measurement]:
+    """Return what `hits` and `alarms` in `runs` sessions each prove of Protocol 1.
+
+    `seen` says where the server looks, `event` names what it finds, `impossible` why it cannot be
+    found without the user, and `proves` what that means.
+    """
+    counts = Counts(alarms, runs, runs - hits, runs)
+    once = published_user_epsilon(1)
+    about: dict[str, Any] = {
+        "observer": "server",
+        "unit": "user",
+        "neighbours": "add-remove",
+        "sample": {
+            "sessions with the user": runs,
+            "sessions without": runs,
+            f"{event}, with": hits,
+            f"{event}, without": alarms,
+        },
+    }
+    endless = shown(
+        f"{seen}, in the first of {PROTOCOL_ROUNDS} rounds",
+        epsilon_lower_known(counts, delta=DELTA, log_false_alarm=-math.inf),
+        published_user_epsilon(PROTOCOL_ROUNDS),
+        delta=DELTA,
+        proves=proves,
+        assumes=(ABSENCE, f"no false alarm is possible: {impossible}"),
+        **about,
+    )
+    by_counts = shown(
+        "the same in a run of one round, by counts alone",
+        epsilon_lower(counts, delta=DELTA),
+        once,
+        delta=DELTA,
+        proves="The epsilon published for one round is exceeded.",
+        assumes=(ABSENCE,),
+        **about,
+    )
+    delta = shown(
+        "the same, at the epsilon published for one round",
+        delta_lower(counts, epsilon=once),
+        DELTA,
+        quantity=f"delta at epsilon {once:.3g}",
+        proves="At the published epsilon the claim fails nearly always.",
+        assumes=(ABSENCE,),
+        **about,
+    )
+    return endless, by_counts, delta

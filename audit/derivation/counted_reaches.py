@@ -16,11 +16,11 @@ from ...fl.observers.names import (
     SILO_WITH_RECORDS,
 )
 from ...fl.observers.reaches import is_mixer_of_sums
+from .believed_reach import HOLDS
 from .messages import (
     is_number,
 )
 from .protocol_consistency import reliable_facts
-from .reach_conflicts import HOLDS
 from .round_facts import RoundFacts
 from .run_setting import RunSetting
 
@@ -92,7 +92,7 @@ def _of_mixer(case: RoundCase, observer: str, reach: Reach) -> Reach:
     a log says that only their sum is.  So does a coordinator that passes messages on, to the mix
     and from it: a ciphertext is known again.  Who adds dummies knows them, so they hide nobody from
     it: it routes by coordinate, and how few others sent one is not bounded.  A shuffler that is
-    said to see sums alone, and to know its dummies, counts as that (`mixer_view`).
+    said to see sums alone, and to know its dummies, counts as that (`shuffled_messages`).
     """
     facts, (_, setting) = case.facts, case.stated
     # Who routes messages by coordinate sees each, though it is said to see the release only.

@@ -10,7 +10,7 @@ deviation of one share:
     sum, c told               C / (s sqrt(k-c))
     each, c told              C / s
     one-share                 C / s
-    one-share, c told         C / s, and delta c/k in each round: see `noise_removal`
+    one-share, c told         C / s, and delta c/k in each round: see `round_facts`
 
 for the shift in standard deviations.  A unit's rows may lie in several silos, of which each keeps a
 part by its own rows alone: |G_1|, |G_2|, ... sum to at most T, so their squares to at most T^2, and
@@ -34,14 +34,17 @@ from ...accountant.records import Reach
 from ...accountant.sensitivity import uldp
 from ...accountant.sensitivity.release import down, root_down, up
 from ..ledger.matrix_facts import coarsest_grid
-from .noise_removal import noise_is_removed
-from .noise_shares import MIN_SHARE_GRID_STEPS, share_deviation, share_variance
+from .noise import MIN_SHARE_GRID_STEPS, require_accounted, share_deviation, share_variance
 from .protocol_consistency import is_private
-from .round_facts import RoundFacts
+from .round_facts import RoundFacts, noise_is_removed
 from .run_setting import NoProof, RunSetting
-from .sensitivity import contribution_bound, moved_by_matrix, shared_by_silos, weight_sum_bound
-from .sums import require_unknown_noise
-from .wishart_noise import require_accounted
+from .sums import (
+    contribution_bound,
+    moved_by_matrix,
+    require_unknown_noise,
+    shared_by_silos,
+    weight_sum_bound,
+)
 
 View = Callable[[RoundFacts, RunSetting, Reach], ev.Event]
 

@@ -27,12 +27,11 @@ from typing import Final
 from ...accountant import events as ev
 from ...accountant.records import Reach
 from ...accountant.sensitivity.release import repeated, root_down
-from .noise_shares import SUM_NOISE_FAMILIES, share_variance
+from .noise import SUM_NOISE_FAMILIES, share_variance
 from .round_facts import RoundFacts
 from .run_setting import NoProof, RunSetting
 from .sampling import parts_of, sampled_event
-from .sensitivity import contribution_bound, weight_sum_bound
-from .sums import noisy_sum_event, require_unknown_noise
+from .sums import contribution_bound, noisy_sum_event, require_unknown_noise, weight_sum_bound
 
 _LOCAL_EVENT_TYPES: Final[Mapping[str, tuple[type[ev.Event], ...]]] = {
     "randomized-response": (ev.RandomizedResponse, ev.Local, ev.Pure),

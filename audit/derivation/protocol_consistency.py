@@ -34,9 +34,8 @@ from ...accountant.errors import there_are
 from ...accountant.records import Security
 from ...accountant.sensitivity.release import up
 from ..ledger.product_facts import is_product
-from .noise_removal import noise_is_removed, unfit_removal
-from .noise_shares import SUM_NOISE_FAMILIES
-from .round_facts import RoundFacts, is_alone
+from .noise import SUM_NOISE_FAMILIES
+from .round_facts import RoundFacts, is_alone, noise_is_removed, unfit_removal
 from .run_setting import NoProof, RunSetting
 
 MIN_PAILLIER_KEY_BITS: Final = 2048

@@ -1,8 +1,27 @@
-"""What one round's cost depends on: the facts that its records state, if they can be so."""
+"""What one round's cost depends on: the facts that its records state, if they can be so.
+
+**Noise that is taken off** a sum, of all silos but one, under a Paillier key:
+
+    masked sum   sum_i (V_i + N_i)
+    removal      sum_{i != j} N_i, decrypted by the server, who draws j anew and evenly
+    released     sum_i V_i + N_j
+
+Whoever knows no N_i sees the sum with the noise of one silo.  Who knows those of c silos among k
+sees the exact sum with probability c/k: `Compose(Gaussian, Approximate(0, c/k))` of one share is
+exactly that, delta p + (1 - p) delta_G for p = c/k.  So delta is at least 1 - (1 - c/k)^T over T
+rounds, whatever the noise.  That j is even and known to nobody but the server, and that the server
+asks for no more to be taken off, nothing in a log can show: it is an assumption beside every
+number.
+
+Once noise is taken off it is so for everybody: what reaches any observer of that round has the
+noise of one silo, though only one of them is said to see that.  Who sees each silo's message
+beside it has two views of one unit, with noise that is not even the same, and no number.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,14 +35,23 @@ from ...accountant.records import (
     RoundIntent,
     RoundRelease,
     Sampling,
+    Security,
     Weights,
 )
+from ...fl.observers.stated_assumptions import ASSUMED_PREFIX
 from ..ledger.entries import SpentIntent
 from ..ledger.matrix_facts import is_matrix, matrix_name, unusable_matrix, values_of
 from ..ledger.phases import CONTINUOUS_FAMILIES
-from .noise_shares import MIN_SHARE_GRID_STEPS, SUM_NOISE_FAMILIES, share_deviation
+from ..ledger.product_facts import noise_is_taken_off
+from .noise import (
+    MIN_SHARE_GRID_STEPS,
+    SUM_NOISE_FAMILIES,
+    is_wishart,
+    share_deviation,
+    unusable_wishart,
+    wishart_reason,
+)
 from .run_setting import RunSetting
-from .wishart_noise import is_wishart, unusable_wishart, wishart_reason
 
 MAX_USABLE_NUMBER: Final = 1e100
 MIN_USABLE_NUMBER: Final = 1e-100
@@ -227,3 +255,35 @@ def is_alone(facts: RoundFacts, setting: RunSetting) -> bool:
     """Return whether the unit lies in one silo, which puts all of the noise on its own sum."""
     inside = facts.contribution.unit in ("entry", "record") or setting.silos == 1
     return facts.noise.shares == 1 and inside and facts.contribution.terms == "unit"
+
+
+REMOVAL_ASSUMPTION: Final = (
+    f"{ASSUMED_PREFIX}the server follows the protocol: it draws anew, evenly, whose noise stays, "
+    "and tells nobody"
+)
+
+
+def noise_is_removed(facts: RoundFacts, setting: RunSetting) -> bool:
+    """Return whether the noise of all silos but one may be taken off a sum of products."""
+    return noise_is_taken_off(facts.contribution, _stated(facts), setting.security)
+
+
+def has_removal_key(facts: RoundFacts, security: Security | None) -> bool:
+    """Return whether a protocol has the key under which noise is taken off products."""
+    return noise_is_taken_off(facts.contribution, (), security)
+
+
+def _stated(facts: RoundFacts) -> list[Reach]:
+    return [reach for _, reach in facts.reaches or ()]
+
+
+def unfit_removal(facts: RoundFacts, security: Security) -> Iterator[str]:
+    """Yield why the facts of masks are none of a protocol that takes noise off, or lack it."""
+    if not has_removal_key(facts, security):
+        if noise_is_taken_off(facts.contribution, _stated(facts), None):
+            yield "the noise of one silo is said to stay, and no key is stated that takes any off"
+        return
+    if security.server != "honest-but-curious":
+        yield "a server that lies could have all noise taken off"
+    if security.fewest != security.parties or facts.noise.tolerated_dropouts:
+        yield "noise is taken off only where every party is there"

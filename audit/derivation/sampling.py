@@ -37,7 +37,7 @@ from typing import Final
 from ...accountant import events as ev
 from ...accountant.sensitivity.release import repeated
 from ...fl.observers.reaches import SAMPLING_EVENTS, Route, is_sampled, parts_of, reach_of
-from .noise_shares import SUM_NOISE_FAMILIES
+from .noise import SUM_NOISE_FAMILIES
 from .protocol_consistency import reliable_facts
 from .round_facts import RoundFacts
 from .run_setting import NoProof, RunSetting

@@ -1,4 +1,4 @@
-"""A description as a file: TOML, or JSON, told apart by their content."""
+"""A description as a file (TOML, or JSON, told apart by their content), and a fact as an option."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import Any, Final
 from ...accountant.decoding import parsed_json
 from ...accountant.errors import InvalidInput, kind_of
 from ...accountant.toml_source import MAX_TOML_BYTES
-from .fact import Reading
+from .keys import DOTTED, KEYS
 from .printed_number import in_words
-from .tables import reading_of_tables
+from .run_description import Reading
+from .tables import reading_of_names, reading_of_tables, unknown_name
 
 MAX_NUMBER_CHARACTERS: Final = 64
 """Most characters of a decimal; the shortest form of a float has at most 24."""
@@ -114,3 +115,55 @@ def _json_object(text: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise InvalidInput(f"A description is an object; this is {kind_of(value)}.")
     return value
+
+
+OPTION: Final = "--set"
+EXAMPLE: Final = "Write --set KEY=VALUE, such as --set sampling.method=shuffled."
+BARE_NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+MAX_OPTION_CHARACTERS: Final = 10_000
+
+
+def reading_of_option(option: str) -> Reading:
+    """Return what `KEY=VALUE` says of a run; the value is as in TOML, words without quotes.
+
+    >>> reading_of_option("sampling.method=shuffled").facts["sampling.method"].text()
+    'stated (--set)'
+    >>> reading_of_option("claim.epsilon=1.20").facts["claim.epsilon"].value.highest
+    1.205
+    """
+    if len(option) > MAX_OPTION_CHARACTERS:
+        raise InvalidInput(f"The value of {OPTION} is too long.", next_step=EXAMPLE)
+    name, equals, text = option.partition("=")
+    name, text = name.strip(), text.strip()
+    if not equals or not name or not text:
+        raise InvalidInput(f"{OPTION} {in_words(option)} gives no key a value.", next_step=EXAMPLE)
+    name = DOTTED.get(name, name)
+    if name not in KEYS:
+        raise unknown_name(name, OPTION)
+    try:
+        value = _value(name, text)
+    except InvalidInput as error:
+        what = f"In {OPTION}: {error.what}"
+        raise InvalidInput(what, error.why, error.next_step or EXAMPLE) from None
+    return reading_of_names({name: value}, OPTION, format="options")
+
+
+def _value(name: str, text: str) -> object:
+    """Return a value as TOML has it; a word or a text may stand without quotes."""
+    key = KEYS[name]
+    is_quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "\"'"
+    if (key.words or key.is_text) and not is_quoted:
+        return text
+    try:
+        parsed = tomllib.loads(f"value = {text}", parse_float=exact_decimal)
+    except InvalidInput:
+        raise
+    except (ValueError, RecursionError):
+        return _bare_number(text)
+    # A line break in the text would begin another key.
+    return parsed["value"] if set(parsed) == {"value"} else text
+
+
+def _bare_number(text: str) -> object:
+    """Return a number that TOML writes otherwise, such as .5; or the text as it is."""
+    return exact_decimal(text) if BARE_NUMBER.fullmatch(text) else text

@@ -7,8 +7,21 @@ from types import MappingProxyType
 from typing import Final
 
 from ...accountant.neighbours import NEIGHBOURS
-from . import lists
-from .key import Key, boolean, claimed, count, delta, non_negative, positive, rate, text, word_of
+from .key import (
+    RELEASE_FIELDS,
+    Key,
+    boolean,
+    claimed,
+    count,
+    delta,
+    non_negative,
+    phases,
+    positive,
+    rate,
+    releases,
+    text,
+    word_of,
+)
 
 UNITS: Final = ("record", "user", "silo")
 DELTA_RULES: Final = ("1/records", "1/batches")
@@ -203,7 +216,7 @@ _ALL: Final = (
     ),
     Key(
         "schedule.phases",
-        lists.phases,
+        phases,
         "rows of noise multiplier, rate and steps, in order",
         "Which noise multiplier and rate had each phase, for how many steps?",
     ),
@@ -259,8 +272,8 @@ _ALL: Final = (
     ),
     Key(
         "releases",
-        lists.releases,
-        f"tables of what was released besides: {', '.join(lists.RELEASE_FIELDS)}",
+        releases,
+        f"tables of what was released besides: {', '.join(RELEASE_FIELDS)}",
         "Was anything released besides, such as counts, statistics or validation scores?",
     ),
 )

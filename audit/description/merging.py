@@ -9,14 +9,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ...accountant.errors import InvalidInput
-from .agreement import agree, near, settled, shown, statement
-from .fact import Contradiction, Fact, Reading
+from .agreement import WorkingFacts, agree, near, settled, shown, statement
 from .keys import KEYS
-from .run_description import RunDescription
-from .sampling_facts import complete_sampling
-from .schedule_facts import batches_per_epoch, complete_schedule
+from .run_description import Contradiction, Fact, Reading, RunDescription
+from .schedule_facts import batches_per_epoch, complete_sampling, complete_schedule
 from .tables import checked_fact, unknown_name
-from .working_facts import WorkingFacts
 
 if TYPE_CHECKING:
     from ...accountant.events import Event

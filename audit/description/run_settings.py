@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from .agreement import WorkingFacts
 from .run_description import ExtraRelease, Phase, RunDescription
 from .schedule_facts import batches_per_epoch
-from .working_facts import WorkingFacts
 
 
 def settings_of(description: RunDescription) -> RunSettings:

@@ -9,9 +9,9 @@ from typing import Final
 from ...accountant.decoding import nearest, suggestion
 from ...accountant.errors import InvalidInput
 from ...accountant.toml_source import WHY_NAMES_ARE_CLOSED
-from .fact import Fact, Provenance, Reading
 from .keys import DOTTED, KEYS, TABLES
 from .printed_number import in_words
+from .run_description import Fact, Provenance, Reading
 
 SYNONYMS: Final[Mapping[str, str]] = MappingProxyType(
     {

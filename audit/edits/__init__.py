@@ -13,7 +13,7 @@ from ...accountant.errors import InvalidInput
 from ...fl.declarations.registry import exactly_named
 from ...fl.log.reader import Scan
 from ..ledger.entries import Entry, Ledger
-from . import close_record, matrix_statements, models, repeats, round_numbers, streams
+from . import matrix_statements, models, round_numbers, streams
 from .edit_rule import EDITS, Contradiction, EditRule, History, NotStated
 from .folder_files import folder_contradictions
 
@@ -28,7 +28,7 @@ __all__ = [
     "require_unedited",
 ]
 
-_RULE_MODULES = (round_numbers, models, streams, repeats, close_record, matrix_statements)
+_RULE_MODULES = (round_numbers, models, streams, matrix_statements)
 """Imported so that their rules are registered."""
 
 

@@ -23,8 +23,7 @@ from ..ledger.phases import (
     votes_of,
 )
 from ..ledger.votes import require_same_score
-from .edit_rule import Contradiction, History
-from .lineage import states_of
+from .edit_rule import Contradiction, History, states_of
 from .models import DIGEST_DIGITS_SHOWN
 from .stored_model import StoredModel, text_of
 

@@ -1,21 +1,66 @@
-"""Rounds that were cut out of a log: their numbers, what a recovery says of them, the moments.
+"""Rounds that were cut out of a log, or copied: their numbers, recoveries, moments, and repeats.
 
 A run numbers its rounds of training 1, 2, 3, ..., whatever comes of them: a round that was lost or
 aborted keeps its number, and the next start goes on behind it.  A release of moments, or of the
 matrix that features are projected by, is round 0.
 A round has one intent; or several, each of a phase of its own, and then the same ones in the same
 order whenever a round begins with the first of them.
+
+Noisy sums, models with noise and commitments cannot come out twice.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterator
 from itertools import accumulate, groupby, zip_longest
 
 from ..ledger.entries import SpentIntent
-from ..ledger.phases import configured_value, moments_of, training_of, votes_of
+from ..ledger.phases import configured_value, draws_noise, moments_of, training_of, votes_of
 from ..ledger.votes import is_released
 from .edit_rule import EditFinding, History, NotStated, edit_rule
+
+
+@edit_rule(
+    "repeated-release",
+    why="A sum with fresh noise never comes out twice, nor does a model that was moved by one, nor "
+    "a commitment with fresh randomness. Lines were copied, or noise was used again.",
+    next_step="Take the log from a copy that nobody has touched.",
+)
+def repeated_release(history: History) -> EditFinding | None:
+    """Fire where a digest of something noisy, or a commitment, stands in the log twice."""
+    known: dict[str, int] = {}
+    for what, value, number in _fresh(history):
+        if value in known:
+            return EditFinding(
+                f"{what} of line {number:,} stood in line {known[value]:,} before.",
+                (known[value], number),
+            )
+        known[value] = number
+    return None
+
+
+def _fresh(history: History) -> Iterator[tuple[str, str, int]]:
+    """Yield what is never the same twice, with a word for it and its line."""
+    ledger = history.ledger
+    if ledger.opened.dataset is not None:
+        yield "The commitment `dataset`", ledger.opened.dataset, 1
+    # The first model is public; its digest stands once as what the first round starts from.
+    start = next(
+        (spent for spent in training_of(ledger) if spent.intent.model_in is not None), None
+    )
+    if start is not None and start.intent.model_in is not None:
+        yield "The first model", start.intent.model_in, start.number
+    for spent in ledger.spent:
+        for number, release in spent.releases:
+            for name, commitment in release.sealed.items():
+                yield f"The commitment `{name:.40}`", commitment, number
+            if release.aggregate is not None and draws_noise(spent.intent):
+                yield "The noisy sum", release.aggregate, number
+            summed = release.model_out == release.aggregate  # the sum itself may be the model
+            if release.model_out is not None and not summed and draws_noise(spent.intent):
+                yield "The model", release.model_out, number
+
 
 _RESTORE_ROUNDS = (
     "Take the log from a copy that nobody has touched; what was cut out is spent all the "

@@ -1,10 +1,15 @@
-"""From what was spent to one number: composition, and two engines that must not contradict."""
+"""From what was spent to one number: composition, and two engines that must not contradict.
+
+**Very many different events** are rounded to fewer that can be composed.  Less noise and a higher
+rate protect less.  For an upper end noise is rounded down and rates up, for a lower end the other
+way; both ends then hold for the events as they were.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Final
 
@@ -14,9 +19,162 @@ from ...accountant.account import engine_named, tightest
 from ...accountant.composition import Leaf, leaves
 from ...accountant.engine_order import engines_for
 from ...accountant.engines.base import Answer
-from ...accountant.errors import EnginesDisagree, PrivplanError
+from ...accountant.errors import EnginesDisagree, PrivplanError, Unsupported
+from ...accountant.event_tree import events_inside
 from ...accountant.guarantee import Bounds, Neighbours
-from .event_rounding import rounded_leaves
+from ...accountant.schedules import kind
+
+MAX_EVENT_KINDS: Final = 32
+"""Most different events that are composed as they are; more are rounded to fewer."""
+
+MAX_FAST_GAUSSIAN_SUMS: Final = 1_200
+"""So many different sums with Gaussian noise are composed as they are, and quickly: more are
+rounded if `FINEST_CLASS_WIDTH` steps make them so few."""
+
+MAX_GAUSSIAN_SUMS: Final = 8_000
+"""Most different sums with Gaussian noise that are composed as they are at all."""
+
+FINEST_CLASS_WIDTH: Final = 1.0001
+"""Width of classes that hardly cost anything."""
+
+CLASS_WIDTHS: Final = (1.001, 1.003, 1.01, 1.03, 1.1, 1.3, 2.0, 10.0, math.inf)
+"""Widths of the classes into which noise and rates are rounded where they must be, by turns."""
+
+MAX_DIFFERENT_EVENTS: Final = 2_000
+"""Most different events beyond which no number is given, where they cannot be rounded."""
+
+_GAUSSIAN_SUM_KINDS: Final = {("gaussian",), ("poisson", "gaussian")}
+"""Kinds of events that are sums with Gaussian noise."""
+
+
+def rounded_leaves(parts: tuple[Leaf, ...], *, weaker: bool) -> tuple[tuple[Leaf, ...], bool]:
+    """Return leaves that can be composed, and whether they were rounded to that end.
+
+    They protect no more than the given ones if `weaker`, and no less if not.  Raises `Unsupported`
+    for thousands of events that cannot be rounded.
+    """
+    if _all_gaussian(parts) or _few(parts, MAX_FAST_GAUSSIAN_SUMS):
+        return parts, False
+    classes = _Classes.of(parts, weaker)
+    # Widths rise until the classes are few; `weaker` rounds so that the bound keeps its side.
+    fine = classes.merged(parts, FINEST_CLASS_WIDTH)
+    if _few(fine, MAX_FAST_GAUSSIAN_SUMS):
+        return fine, True
+    if _few(parts, MAX_GAUSSIAN_SUMS):
+        return parts, False
+    coarse = parts
+    for step in CLASS_WIDTHS:
+        coarse = classes.merged(parts, step)
+        if _few(coarse, MAX_FAST_GAUSSIAN_SUMS):
+            break
+    if len(coarse) > MAX_DIFFERENT_EVENTS:
+        raise Unsupported(
+            f"The log holds {len(coarse):,} different events that cannot be rounded to fewer."
+        )
+    return coarse, True
+
+
+def with_less_noise(event: ev.Event, factor: float) -> ev.Event:
+    """Return an event of which every noise is divided by `factor`, 1 or above.
+
+    So are noise multipliers; a bare epsilon or rho is multiplied by it.  Rates, counts and deltas
+    stay.
+
+    >>> with_less_noise(ev.Repeat(3, ev.Poisson(0.5, ev.Gaussian(2.0))), 2.0)
+    Repeat(count=3, event=Poisson(rate=0.5, event=Gaussian(noise_multiplier=1.0)))
+    """
+    changes: dict[str, object] = {}
+    for field in fields(event):
+        value = getattr(event, field.name)
+        if isinstance(value, ev.Event):
+            changes[field.name] = with_less_noise(value, factor)
+        elif isinstance(value, tuple):
+            changes[field.name] = tuple(
+                with_less_noise(each, factor) if isinstance(each, ev.Event) else each
+                for each in value
+            )
+        elif field.name == "noise_multiplier":
+            changes[field.name] = value / factor
+        elif field.name in ("epsilon", "rho"):
+            changes[field.name] = value * factor
+    return replace(event, **changes) if changes else event
+
+
+def _few(parts: Sequence[Leaf], most: int) -> bool:
+    """Return whether there are at most so many sums, and few other events."""
+    sums = sum(kind(part.event) in _GAUSSIAN_SUM_KINDS for part in parts)
+    return sums <= most and len(parts) - sums <= MAX_EVENT_KINDS
+
+
+def _all_gaussian(parts: Iterable[Leaf]) -> bool:
+    """Return whether the closed form takes the leaves, however many they are."""
+    return all(isinstance(part.event, ev.Gaussian) for part in parts)
+
+
+@dataclass(frozen=True)
+class _Classes:
+    """Classes of noise multipliers and sampling rates, in geometric steps from the ends of all."""
+
+    least: float
+    most: float
+    weaker: bool
+
+    @classmethod
+    def of(cls, parts: Iterable[Leaf], weaker: bool) -> _Classes:
+        """Return classes that begin at the least noise and at the highest rate."""
+        least, most = math.inf, 0.0
+        for part in parts:
+            for event in events_inside(part.event):
+                least = min(least, getattr(event, "noise_multiplier", math.inf))
+                most = max(most, event.rate if isinstance(event, ev.Poisson) else 0.0)
+        return cls(least, most, weaker)
+
+    def merged(self, parts: Iterable[Leaf], step: float) -> tuple[Leaf, ...]:
+        """Return the leaves with rounded events, equal ones as one."""
+        counts: dict[tuple[ev.Event, bool, ev.Group | None], int] = {}
+        for part in parts:
+            key = self._rounded(part.event, step), part.fully_observed, part.chain
+            counts[key] = counts.get(key, 0) + part.count
+        return tuple(
+            Leaf(event, count, attained, chain=chain)
+            for (event, attained, chain), count in counts.items()
+        )
+
+    def _rounded(self, event: ev.Event, step: float) -> ev.Event:
+        match event:
+            case ev.Gaussian(noise):
+                return ev.Gaussian(self._noise(noise, step))
+            case ev.Laplace(noise):
+                return ev.Laplace(self._noise(noise, step))
+            case ev.Poisson(rate, inner):
+                return ev.Poisson(self._rate(rate, step), self._rounded(inner, step))
+            case ev.Group() | ev.FixedSize():
+                return replace(event, event=self._rounded(event.event, step))
+        return event
+
+    def _noise(self, value: float, step: float) -> float:
+        """Return the next of least, least x step, ... below a noise (above it if not `weaker`)."""
+        if math.isinf(step):
+            return self.least if self.weaker else value
+        # Class k holds noise in [least step^k, least step^(k+1)); min and max undo the rounding of
+        # logarithm and power on the unsafe side.
+        steps = math.floor(math.log(value / self.least) / math.log(step))
+        if self.weaker:
+            return min(self.least * step**steps, value)
+        return max(self.least * step ** (steps + 1), value)
+
+    def _rate(self, rate: float, step: float) -> float:
+        """Return the next of most, most / step, ... above a rate (below it if not `weaker`)."""
+        if rate == 0.0:
+            return rate
+        if math.isinf(step):
+            return self.most if self.weaker else rate
+        # Class k holds rates in (most / step^(k+1), most / step^k], rounded up for an upper end.
+        steps = math.floor(math.log(self.most / rate) / math.log(step))
+        if self.weaker:
+            return max(self.most / step**steps, rate)
+        return min(self.most / step ** (steps + 1), rate)
+
 
 VAST_EPSILON: Final = 10_000.0
 """Epsilon beyond which nobody asks for a second digit."""

@@ -10,19 +10,17 @@ from typing import TYPE_CHECKING
 from ...accountant import events as ev
 from ...fl.observers.assumptions import Circumstances, assumptions_of
 from ...fl.observers.names import MODEL, SERVER
-from ..derivation.attained_event import attained_event
 from ..derivation.event_order import covers
 from ..derivation.run_setting import RunSetting
+from ..derivation.supported_event import attained_event
 from ..edits.edit_rule import History
 from ..ledger.entries import Ledger
 from ..ledger.phases import votes_of
 from . import observers
 from .doubts import Doubts
 from .epsilon_total import EpsilonTotal, total, worst_total
-from .observed_rounds import Rounds
-from .participation import RoundsOfUnit, is_of_some_silos
-from .plan_comparison import Counts, nearly_equal_event
-from .round_kinds import RoundKind, kinds_of
+from .observed_rounds import Counts, Rounds, nearly_equal_event
+from .round_kinds import RoundKind, RoundsOfUnit, is_of_some_silos, kinds_of
 
 if TYPE_CHECKING:
     from ..configuration.first_line import Comparison

@@ -42,8 +42,8 @@ from ...fl.observers.names import (
 )
 from ...fl.observers.reaches import is_mixer_of_sums
 from ..derivation.believed_reach import believed_reach
-from ..derivation.noise_removal import noise_is_removed
 from ..derivation.protocol_consistency import contradictions
+from ..derivation.round_facts import noise_is_removed
 from ..ledger.phases import NORMALISING, configured_value
 from .observed_rounds import Rounds
 from .round_kinds import RoundKind

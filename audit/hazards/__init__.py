@@ -23,7 +23,7 @@ from . import (
 )
 from .rule import RULES, Hazard, Rule
 
-__all__ = ["RULES", "Hazard", "HazardSearch", "Rule", "hazards_in", "search_hazards", "worst_first"]
+__all__ = ["RULES", "Hazard", "HazardSearch", "Rule", "search_hazards", "worst_first"]
 
 _RULE_MODULES = (
     *(units, contribution_bounds, configuration_mismatch, run_course, chain, noise),
@@ -45,11 +45,6 @@ class HazardSearch:
 
     hazards: tuple[Hazard, ...]
     not_stated: tuple[str, ...]
-
-
-def hazards_in(evidence: Evidence) -> tuple[Hazard, ...]:
-    """Return the hazards of a log, the worst first."""
-    return search_hazards(evidence).hazards
 
 
 def search_hazards(evidence: Evidence) -> HazardSearch:

@@ -7,8 +7,7 @@ from typing import Final
 from ..configuration.comparison import compared
 from ..configuration.first_line import Comparison, sentence_of
 from ..configuration.logged_configuration import target_of
-from ..evidence.epsilon_total import total
-from ..evidence.event_rounding import with_less_noise
+from ..evidence.epsilon_total import total, with_less_noise
 from ..evidence.evidence import Evidence
 from .rule import Hazard, RuleFinding, left_over, rule
 

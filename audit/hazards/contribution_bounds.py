@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..derivation.sensitivity import is_unweighted, sensitivity_of
+from ..derivation.sums import is_unweighted, sensitivity_of
 from ..evidence.evidence import Evidence, RoundKind
 from .rule import RuleFinding, left_over, lines_of, rule
 from .units import WITHOUT_COMMON_NOISE, half_of_facts, uncovered

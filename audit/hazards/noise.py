@@ -10,11 +10,11 @@ from typing import Final
 from ...accountant import events as ev
 from ...accountant import rounding
 from ...fl.observers.names import MODEL
-from ..derivation.noise_removal import has_removal_key, noise_is_removed
+from ..derivation.noise import is_wishart, published_delta
 from ..derivation.protocol_consistency import MIN_PAILLIER_KEY_BITS
+from ..derivation.round_facts import has_removal_key, noise_is_removed
 from ..derivation.sampling import parts_of
 from ..derivation.supported_event import supported
-from ..derivation.wishart_noise import is_wishart, published_delta
 from ..edits.streams import least_bytes
 from ..evidence.evidence import Evidence
 from ..ledger.phases import CONTINUOUS_FAMILIES

@@ -15,8 +15,7 @@ from ...accountant.records import release_binding
 from ...fl.declarations.sealed_items import NOISE
 from ...fl.log import Sidecar
 from ..evidence.evidence import Evidence
-from ..ledger.commitments import missing_commitments
-from ..ledger.entries import Ledger
+from ..ledger.entries import Ledger, missing_commitments
 from .rule import Hazard, RuleFinding, rounds, rule
 
 

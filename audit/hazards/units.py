@@ -12,7 +12,7 @@ from ...accountant.errors import with_article
 from ...fl.observers.names import MODEL
 from ..derivation.run_setting import NoProof, RunSetting
 from ..derivation.sampling import SAMPLING_EVENTS, is_hidden, parts_of
-from ..derivation.sensitivity import sensitivity_of
+from ..derivation.sums import sensitivity_of
 from ..evidence.evidence import Evidence, RoundKind
 from .rule import RuleFinding, Severity, left_over, lines_of, rule
 

@@ -3,17 +3,22 @@
 Nothing here runs what it reads.  What is no text, or no JSON, is answered with None or
 `NOT_JSON`; what is JSON and misleads (one key twice, nesting without end, a number with more
 digits than any field has) raises `InvalidInput`.
+
+Readers share facts that were read, fields that must be there, and words that are known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from ...accountant.decoding import parsed_json
-from ...accountant.errors import InvalidInput
+from ...accountant import validate
+from ...accountant.decoding import MAX_JSON_NUMBER_CHARACTERS, parsed_json
+from ...accountant.errors import InvalidInput, kind_of
+from ..description.printed_number import PrintedNumber
+from ..description.run_description import Fact, Phase
 
 
 class NotJson:
@@ -80,3 +85,171 @@ def object_of(content: bytes, *, as_printed: bool = False) -> Mapping[str, Any] 
     """Return the JSON object of a content; None for anything else."""
     value = json_of(content, as_printed=as_printed)
     return value if isinstance(value, dict) else None
+
+
+T = TypeVar("T")
+
+
+def read_facts(name: str, values: Mapping[str, object]) -> dict[str, Fact]:
+    """Return facts that were read from the file `name`; values that are None are left out."""
+    return {key: Fact(value, "read", name) for key, value in values.items() if value is not None}
+
+
+def exact(**field: object) -> PrintedNumber:
+    """Return a number of a claim as a program stored it: exact, finite, 0 or above."""
+    return PrintedNumber(validate.non_negative(**field))
+
+
+def exact_delta(**field: object) -> float:
+    """Return a delta in [0, 1), as a program has it."""
+    delta = validate.probability(**field)
+    if delta == 1:
+        raise InvalidInput(
+            f"`{next(iter(field))}` must be a number in [0, 1); it is 1.",
+            "With delta 1 nothing is promised.",
+            "Correct it in the file.",
+        )
+    return delta
+
+
+def printed(text: str | Decimal, field: str) -> PrintedNumber:
+    """Return a number of a claim as it is printed, open by half of its last digit.
+
+    Raises `InvalidInput` for what is no finite number, 0 or above.
+    """
+    return PrintedNumber.of(**{field: decimal_of(text, field)})
+
+
+def printed_delta(text: str | Decimal, field: str) -> float:
+    """Return a delta as it is printed; see `exact_delta`."""
+    return exact_delta(**{field: float(decimal_of(text, field))})
+
+
+def digits_of(text: str | Decimal, field: str) -> tuple[int, ...]:
+    """Return the digits of a number that a text writes, without zeros at the end."""
+    return decimal_of(text, field).normalize().as_tuple().digits
+
+
+def decimal_of(text: str | Decimal, field: str) -> Decimal:
+    """Return the decimal that a text writes.
+
+    Raises `InvalidInput` for what is no number, for NaN, and for more digits or a larger exponent
+    than any float has; infinities are left to the checks of the field.
+    """
+    try:
+        # Python takes 1_1 for 11, and nobody else does.
+        plain = text if isinstance(text, Decimal) or "_" not in text else "nan"
+        decimal = plain if isinstance(plain, Decimal) else Decimal(plain.strip())
+    except ArithmeticError:
+        decimal = Decimal("nan")
+    digits = decimal.as_tuple()
+    sizes = [len(digits.digits)]
+    if isinstance(digits.exponent, int):
+        sizes.append(abs(digits.exponent))
+    if decimal.is_nan() or max(sizes) > MAX_JSON_NUMBER_CHARACTERS:
+        raise InvalidInput(
+            f"`{field}` must be a number; it is {str(text)[:40]!r}.",
+            f"A number of at most {MAX_JSON_NUMBER_CHARACTERS} digits was expected there.",
+            f"Correct `{field}` in the file.",
+        )
+    return decimal
+
+
+def field_of(table: Mapping[str, Any], field: str, where: str) -> Any:
+    """Return the value of a field that must be there; `where` names the table, or is empty."""
+    if field not in table:
+        raise InvalidInput(
+            f"`{dotted(where, field)}` is missing.",
+            "The format has this field in every version that is known here.",
+            "Check that the file is whole, or describe the run in a TOML file.",
+        )
+    return table[field]
+
+
+def table_of(value: object, where: str) -> Mapping[str, Any]:
+    """Return a value that must be a JSON object."""
+    if not isinstance(value, dict):
+        raise InvalidInput(
+            f"`{where}` must be an object; it is {kind_of(value)}.",
+            "The format has a table there.",
+            "Check that the file is whole, or describe the run in a TOML file.",
+        )
+    return value
+
+
+def list_of(value: object, where: str) -> list[Any]:
+    """Return a value that must be a JSON list with something in it."""
+    if not isinstance(value, list) or not value:
+        what = "is empty" if value == [] else f"is {kind_of(value)}"
+        raise InvalidInput(
+            f"`{where}` must be a list with at least one entry; it {what}.",
+            "A history without entries says nothing of a run.",
+            "Give the file as it is after the last step.",
+        )
+    return value
+
+
+def known_fields(table: Mapping[str, Any], known: Collection[str], where: str, what: str) -> None:
+    """Raise `InvalidInput` for the first field that the versions known here do not have."""
+    for name in table:
+        if name not in known:
+            raise InvalidInput(
+                f"`{dotted(where, name):.100}` is not known.",
+                f"The versions of {what} that are read here have no such field, and what it "
+                "means could change every number.",
+                "Describe the run in a TOML file (privplan explain check).",
+            )
+
+
+def word_of(value: object, words: Mapping[str, T], where: str) -> T:
+    """Return what a word of the format stands for."""
+    return words[validate.choice(tuple(words), **{where: value})]
+
+
+def listed_few(names: Sequence[str], most: int = 8) -> str:
+    """Return names in a sentence, the first of many.
+
+    >>> listed_few(["a", "b", "c"], 2)
+    'a, b and 1 more'
+    """
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def dotted(where: str, field: str) -> str:
+    """Return the path of a field inside a table.
+
+    >>> dotted("config", "delta"), dotted("", "delta")
+    ('config.delta', 'delta')
+    """
+    return f"{where}.{field}" if where else field
+
+
+def merged_phases(phases: list[Phase]) -> tuple[Phase, ...]:
+    """Return phases in order, with neighbours of the same noise and rate taken together.
+
+    >>> merged_phases([Phase(1.0, 0.1, 2), Phase(1.0, 0.1, 3), Phase(2.0, 0.1, 1)])
+    (Phase(noise_multiplier=1.0, rate=0.1, steps=5), Phase(noise_multiplier=2.0, rate=0.1, steps=1))
+    """
+    merged: list[Phase] = []
+    for phase in phases:
+        last = merged[-1] if merged else None
+        if last and (last.noise_multiplier, last.rate) == (phase.noise_multiplier, phase.rate):
+            steps = validate.count(steps=last.steps + phase.steps)
+            merged[-1] = Phase(phase.noise_multiplier, phase.rate, steps)
+        else:
+            merged.append(phase)
+    return tuple(merged)
+
+
+def schedule_values(phases: list[Phase]) -> dict[str, object]:
+    """Return the keys that say what phases do: plain settings for one, `schedule.phases` else."""
+    merged = merged_phases(phases)
+    if len(merged) > 1:
+        return {"schedule.phases": merged}
+    (phase,) = merged
+    return {
+        "noise.noise_multiplier": phase.noise_multiplier,
+        "sampling.rate": phase.rate,
+        "schedule.steps": phase.steps,
+    }

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from ...accountant.errors import InvalidInput
-from ..description.fact import Reading
+from ..description.run_description import Reading
 from .content import all_lines, lines_of
 from .history import columns_of, is_history, reading_of
 from .history_rows import History, limited_rows, require_whole_rows

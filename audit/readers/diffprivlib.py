@@ -21,10 +21,18 @@ from typing import Any, Final
 from ...accountant import validate
 from ...accountant.errors import InvalidInput
 from ...accountant.events import Approximate, Compose, Event, Pure, Repeat
-from ..description.fact import Reading
 from ..description.printed_number import PrintedNumber
-from .content import json_of, object_of, text_of
-from .read_values import exact, exact_delta, known_fields, list_of, read_facts
+from ..description.run_description import Reading
+from .content import (
+    exact,
+    exact_delta,
+    json_of,
+    known_fields,
+    list_of,
+    object_of,
+    read_facts,
+    text_of,
+)
 
 FORMAT: Final = "diffprivlib budget"
 KEYS: Final = ("epsilon", "delta", "slack", "spent_budget", "total")

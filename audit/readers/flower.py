@@ -24,13 +24,12 @@ from typing import Any, Final
 
 from ...accountant import validate
 from ...accountant.errors import InvalidInput
-from ..description.fact import Reading
-from ..description.run_description import Phase
-from .content import object_of
-from .read_values import (
+from ..description.run_description import Phase, Reading
+from .content import (
     field_of,
     known_fields,
     list_of,
+    object_of,
     read_facts,
     schedule_values,
     table_of,

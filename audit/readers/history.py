@@ -23,12 +23,11 @@ from typing import Final
 
 from ...accountant import validate
 from ...accountant.errors import InvalidInput, counted
-from ..description.fact import Reading
 from ..description.printed_number import half_unit_of
-from ..description.run_description import Phase
+from ..description.run_description import Phase, Reading
 from .aliases import role_of, speaks_of_privacy
+from .content import decimal_of, digits_of, merged_phases, printed, printed_delta, read_facts
 from .history_rows import History
-from .read_values import decimal_of, digits_of, merged_phases, printed, printed_delta, read_facts
 
 ALWAYS: Final = (
     "A history has neither unit, neighbouring relation, sampler nor the source of the clipping "

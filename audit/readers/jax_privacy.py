@@ -8,7 +8,7 @@ The library writes no file; whoever trains dumps its dataclasses.  Read are
     DPExecutionPlan(clipped_grad=<function ...>, ..., dp_event=..., neighboring_relation=<...>)
 
 with `dp_event` as a named tuple or as it is printed.  Printed text is parsed in a closed grammar
-(`dp_event_text.py`), never evaluated.
+(`dp_accounting_events.py`), never evaluated.
 
 Versions: 2.2 and the head of August 2026; until 2.2 `BandMFExecutionPlanConfig` with
 `sampling_prob` in the place of `expected_participations`.  Fields that are left out have the
@@ -24,18 +24,19 @@ from typing import Any, Final
 
 from ...accountant.errors import InvalidInput, Unsupported
 from ...accountant.toml_source import MAX_TOML_BYTES, toml_tables
-from ..description.fact import Reading
-from .band_mf import event_of
-from .band_mf_fields import CONFIG_NAMES, RATES, checked, printed_fields
-from .content import json_of, text_of
-from .dp_accounting_events import NEVER_SAID, event_of_named_tuple, is_named_tuple
-from .dp_event_text import (
+from ..description.run_description import Reading
+from .band_mf import CONFIG_NAMES, RATES, checked, event_of, printed_fields
+from .content import json_of, known_fields, read_facts, text_of
+from .dp_accounting_events import (
+    NEVER_SAID,
+    event_doubts,
+    event_of_named_tuple,
     event_of_text,
+    is_named_tuple,
     looks_like_event_text,
     outside,
+    schedule_of,
 )
-from .event_facts import event_doubts, schedule_of
-from .read_values import known_fields, read_facts
 
 CONFIGURATION: Final = "jax_privacy BandMF configuration"
 PLAN: Final = "jax_privacy execution plan"

@@ -16,7 +16,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from ...accountant.errors import InvalidInput, kind_of
-from ..description.fact import Reading
+from ..description.run_description import Reading
 from .content import NOT_JSON, json_of, json_of_text, lines_of, numbered_lines
 from .history import columns_of, is_history, reading_of
 from .history_rows import History, limited_rows, require_whole_rows

@@ -14,8 +14,7 @@ are not known are named, too.
 
 `target_epsilon` and its like are targets, not claims.  `poisson_sampling: false` says that batches
 are shuffled.  `num_microbatches` is into how many parts a batch is cut, so a part has batch /
-num_microbatches records.  `disable_dp: true` and its like leave no guarantee
-(`privacy_switches.py`).
+num_microbatches records.  `disable_dp: true` and its like leave no guarantee.
 
 Source: the flags of Opacus' and TF-Privacy's examples, and configurations of repositories that
 follow them.
@@ -31,12 +30,66 @@ from typing import Final
 
 from ...accountant import validate
 from ...accountant.errors import InvalidInput, counted
-from ..description.fact import Reading
+from ...accountant.events import Event, NoGuarantee
 from ..description.printed_number import half_unit_of
+from ..description.run_description import Reading
 from .aliases import OPTIMIZER_EPSILON, role_of, speaks_of_privacy
-from .content import lines_of, object_of
-from .privacy_switches import is_switch, switched_off
-from .read_values import decimal_of, digits_of, listed_few, printed, printed_delta, read_facts
+from .content import (
+    decimal_of,
+    digits_of,
+    lines_of,
+    listed_few,
+    object_of,
+    printed,
+    printed_delta,
+    read_facts,
+)
+
+OFF: Final = frozenset(
+    {"disable_dp", "disable_privacy", "no_dp", "no_privacy", "non_private", "without_dp"}
+)
+ON: Final = frozenset(
+    {"enable_dp", "use_dp", "with_dp", "dp_enabled", "dp", "dpsgd", "dp_sgd", "enable_privacy"}
+    | {"use_privacy", "is_private", "private", "differential_privacy", "use_dpsgd", "use_dp_sgd"}
+)
+"""Switches of all privacy: what leaves none where it is true, and what where it is false."""
+
+
+def is_switch(key: str) -> bool:
+    """Return whether a key switches privacy on or off.
+
+    >>> is_switch("disable-dp"), is_switch("dpsgd"), is_switch("disable_bias")
+    (True, True, False)
+    """
+    return _switch_name(key) in OFF | ON
+
+
+def switched_off(settings: Mapping[str, object]) -> tuple[Event | None, list[str]]:
+    """Return the event of a run without privacy if settings switch it off, and what is doubtful."""
+    event: Event | None = None
+    doubts = []
+    for key, value in settings.items():
+        if not is_switch(key):
+            continue
+        truth = _truth(value)
+        if truth is None:
+            doubts.append(f"`{key:.40}` is {str(value)[:40]!r}, neither true nor false; not read.")
+        elif truth == (_switch_name(key) in OFF):
+            event = NoGuarantee("its configuration switches privacy off")
+            doubts.append(f"`{key:.40}` is {value}: the run had no privacy, whatever else was set.")
+    return event, doubts
+
+
+def _switch_name(key: str) -> str:
+    return key.strip("\"' ").lower().replace("-", "_")
+
+
+def _truth(value: object) -> bool | None:
+    word = str(value).strip().lower()
+    if word in ("true", "yes", "on", "1"):
+        return True
+    return False if word in ("false", "no", "off", "0") else None
+
 
 FORMAT: Final = "configuration"
 

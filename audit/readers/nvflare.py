@@ -25,10 +25,9 @@ from typing import Any, Final
 from ...accountant import validate
 from ...accountant.errors import InvalidInput
 from ...accountant.events import Compose, Event, NoGuarantee, Pure, Repeat
-from ..description.fact import Reading
 from ..description.printed_number import PrintedNumber
-from .content import json_of
-from .read_values import exact, field_of, known_fields, read_facts, table_of, word_of
+from ..description.run_description import Reading
+from .content import exact, field_of, json_of, known_fields, read_facts, table_of, word_of
 
 FORMAT: Final = "NVFlare budget of the sparse vector filter"
 BUDGET: Final = "svt_privacy_budget"

@@ -24,13 +24,11 @@ from typing import Final
 
 from ...accountant import validate
 from ...accountant.errors import InvalidInput, counted, kind_of
-from ..description.fact import Reading
 from ..description.printed_number import in_words
-from ..description.run_description import Phase
-from .content import NOT_JSON, json_of
+from ..description.run_description import Phase, Reading
+from .content import NOT_JSON, json_of, listed_few, read_facts, schedule_values
 from .history_rows import MAX_HISTORY_ROWS
 from .opacus_states import AccountantState, accountant_states
-from .read_values import listed_few, read_facts, schedule_values
 from .safe_pickle import looks_like_pickle
 from .torch_archive import looks_like_archive, looks_like_legacy, read_torch_file
 

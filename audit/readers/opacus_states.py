@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ...accountant.errors import InvalidInput
-from .inert_values import Inert
+from .pickle_calls import Inert
 
 SEARCHED_LEVELS: Final = 20
 """Levels below the top, of tables and lists, in which states are looked for."""

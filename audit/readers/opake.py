@@ -39,14 +39,13 @@ from ...accountant.events import (
     Repeat,
     TruncatedPoisson,
 )
-from ..description.fact import Reading
-from ..description.run_description import Phase
-from .content import object_of
-from .read_values import (
+from ..description.run_description import Phase, Reading
+from .content import (
     dotted,
     exact_delta,
     field_of,
     known_fields,
+    object_of,
     read_facts,
     schedule_values,
     table_of,

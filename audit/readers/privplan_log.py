@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from ..description.fact import Reading
+from ..description.run_description import Reading
 
 FORMAT: Final = "privplan log"
 

@@ -26,7 +26,7 @@ from typing import BinaryIO, Final, Protocol, cast
 
 from ...accountant import regular_file
 from ...accountant.errors import InvalidInput, counted
-from ..description.fact import Reading
+from ..description.run_description import Reading
 from . import privplan_log
 from .content import NOT_JSON, json_of, text_of
 from .torch_archive import looks_like_legacy, pickled_member

@@ -32,12 +32,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from ...accountant.errors import InvalidInput, counted
-from ..description.fact import Reading
+from ..description.run_description import Reading
 from .aliases import OPTIMIZER_EPSILON
-from .content import NOT_JSON, json_of, numbered_lines
+from .content import NOT_JSON, json_of, numbered_lines, read_facts
 from .history import reading_of
 from .history_rows import History
-from .read_values import read_facts
 
 NUMBER: Final = (
     r"[+-]?(?:\d{1,40}(?:\.\d{1,40})?|\.\d{1,40})(?:[eE][+-]?\d{1,6})?(?![\w.]*\d)"

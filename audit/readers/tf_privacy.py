@@ -26,10 +26,9 @@ from typing import Final
 
 from ...accountant import validate
 from ...accountant.errors import InvalidInput
-from ..description.fact import Fact, Reading
 from ..description.printed_number import PrintedNumber
-from .content import text_of
-from .read_values import decimal_of, printed, read_facts
+from ..description.run_description import Fact, Reading
+from .content import decimal_of, printed, read_facts, text_of
 
 STATEMENT: Final = "TF Privacy statement"
 LOG_LINE: Final = "TF Privacy log line"

@@ -12,8 +12,8 @@ import re
 from typing import Final
 
 from ...accountant.decoding import nearest
-from ..description.fact import Reading
 from ..description.keys import DOTTED
+from ..description.run_description import Reading
 from .content import lines_of, object_of
 
 FORMAT: Final = "run description"

@@ -22,8 +22,7 @@ from ...accountant.rounding import EXACT_DIGITS, as_given, down, up
 from ...fl.observers.names import holds_part
 from ...fl.observers.words import phrase, population_words, unit_before
 from ...fl.settings.logged_tables import list_of_users, users_are_private
-from ..levels import one_in, unusual
-from ..measurement import ANY_MECHANISM, NOT_PROOF, Measurement
+from ..measurement import ANY_MECHANISM, NOT_PROOF, Measurement, one_in, unusual
 from . import figures
 from .run_facts import RunFacts, contradicts
 

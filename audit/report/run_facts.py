@@ -19,9 +19,8 @@ from ...fl.log.reader import NEXT, UNBEGUN, WHY, BadLine, log_of
 from ..budget import BudgetReport, Entry, Evidence, Ledger, audit_ledger
 from ..budget.auditing import chain_hazards, chain_of
 from ..configuration.first_line import compare_with_file
-from ..hazards.chain import hazards_beside
+from ..hazards.chain import foreign_results, hazards_beside
 from ..hazards.configuration_mismatch import file_mismatch
-from ..hazards.foreign_results import foreign_results
 from ..ledger.votes import score_of
 from ..measurement import Measurement
 from ..results import Result, result_of

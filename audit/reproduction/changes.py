@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ..description.run_settings import RunSettings
-from .accounted_phases import once_an_epoch, phases_of, rate_of
-from .reproduction import Change
+from .reproduction import Change, once_an_epoch, phases_of, rate_of
 
 _NOISES: Final = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 2.0, 2.5, 3.0, 4.0)
 _BATCHES: Final = (16, 32, 64, 100, 128, 200, 250, 256, 500, 512, 600, 1000, 1024, 2048, 4096)

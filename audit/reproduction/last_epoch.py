@@ -10,11 +10,19 @@ import numpy as np
 
 from ...accountant.arrays import FloatArray
 from ..description.run_settings import RunSettings
-from .accounted_phases import phases_of, scaled_noise
-from .loss_accountants import PLD_NAME, PRV_EXCESS, PRV_NAME, exact_bounds, slow
+from .accountants import (
+    EARLIER_NAME,
+    OPACUS_NAME,
+    PLD_NAME,
+    PRV_EXCESS,
+    PRV_NAME,
+    exact_bounds,
+    opacus_divergences,
+    opacus_value,
+    slow,
+)
 from .matching import AcceptedRange, ChanceBudget
-from .renyi_accountants import EARLIER_NAME, OPACUS_NAME, opacus_divergences, opacus_value
-from .reproduction import Method, Reproduction
+from .reproduction import Method, Reproduction, phases_of, scaled_noise
 
 _MOST_STEPS_EVALUATED: Final = 4096
 """Longer epochs are looked at in so many places."""

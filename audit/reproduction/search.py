@@ -15,21 +15,32 @@ from typing import Final
 from ...accountant.errors import PrivplanError, counted
 from ..description.printed_number import PrintedNumber
 from ..description.run_settings import RunSettings
-from .accountants import exact_values, quick_values
-from .accounted_phases import phases_of, scaled_noise
+from .accountants import (
+    EARLIER_NAME,
+    OPACUS_NAME,
+    estimated_value,
+    exact_values,
+    loss_values,
+    opacus_divergences,
+    opacus_value,
+    printed_range,
+    quick_values,
+    slow,
+    without_replacement_values,
+)
 from .changes import Neighbour, neighbours_of
 from .closed_forms import LIMIT_NAME, limit_values
 from .last_epoch import within_last_epoch
-from .loss_accountants import estimated_value, loss_values, printed_range, slow
 from .matching import AcceptedRange, ChanceBudget, accepted_changed, accepted_same, is_target
-from .renyi_accountants import (
-    EARLIER_NAME,
-    OPACUS_NAME,
-    opacus_divergences,
-    opacus_value,
-    without_replacement_values,
+from .reproduction import (
+    SAME,
+    AccountantValue,
+    Change,
+    Method,
+    Reproduction,
+    phases_of,
+    scaled_noise,
 )
-from .reproduction import SAME, AccountantValue, Change, Method, Reproduction
 
 KNOWN_SAMPLERS = ("poisson", "full", "unknown")
 """Samplers for which accountants compute what they are told."""

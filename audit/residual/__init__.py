@@ -3,7 +3,6 @@
 The tests read the sealed sidecar, so what they find is for the sealed report, never for a log.
 """
 
-from .report import SEALED_REPORT, write_sealed_report
-from .tier import residual_tier
+from .tier import SEALED_REPORT, residual_tier, write_sealed_report
 
 __all__ = ["SEALED_REPORT", "residual_tier", "write_sealed_report"]

@@ -9,8 +9,7 @@ as the records: models stay in memory, and nothing here writes to a log.
 
 from .batched import train_batched
 from .design import Design, design
-from .executor import Executor, JoblibExecutor, SerialExecutor, all_cores
-from .replicas import Replica, replicas
+from .replicas import Executor, JoblibExecutor, Replica, SerialExecutor, all_cores, replicas
 
 __all__ = [
     "Design",

@@ -6,13 +6,26 @@ Thresholds, ranks and numbers of guesses are fixed before the scores are seen, o
 """
 
 from ...accountant.risk.trade_off import TradeOff, trade_off
-from .binomial import Counts, counts_at, epsilon_lower, lower_rate, upper_rate
-from .family import FamilyResult, claim_rejected, family_test
-from .gaussian import gdp_epsilon, mu_lower
+from .binomial import (
+    Counts,
+    counts_at,
+    epsilon_lower,
+    gdp_epsilon,
+    lower_rate,
+    mu_lower,
+    upper_rate,
+)
+from .family import (
+    FamilyResult,
+    claim_only,
+    claim_rank,
+    claim_rejected,
+    counts_at_rank,
+    family_test,
+    scaled,
+)
 from .one_run import mahloujifar, mahloujifar_rejects, steinke, steinke_p_value
 from .roc import Roc, roc
-from .scaling import scaled
-from .thresholds import claim_only, claim_rank, counts_at_rank
 
 __all__ = [
     "Counts",

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from . import store
 
 if TYPE_CHECKING:
-    from ...accountant.claims.claim import Claim, Noise
+    from ...accountant.claims.table import Claim, Noise
 
 LIBRARIES: Final = ("numpy", "scipy")
 
 
 def recall(system: str, version: str | None) -> tuple[Claim, ...] | None:
     """Return the claims of a system that code of this version computed, or None."""
-    from ...accountant.claims.claim import Claim
+    from ...accountant.claims.table import Claim
 
     try:
         rows = cast("list[dict[str, Any]]", store.read(f"claims-{system}", version, "claims"))
@@ -41,7 +41,7 @@ def keep(system: str, claims: Sequence[Claim], version: str | None) -> None:
 
 def recall_noise(system: str, version: str | None) -> tuple[Noise, ...] | None:
     """Return the noise of a system that code of this version computed, or None."""
-    from ...accountant.claims.claim import Noise
+    from ...accountant.claims.table import Noise
 
     try:
         lines = cast("list[dict[str, Any]]", store.read(f"noise-{system}", version, "noise"))

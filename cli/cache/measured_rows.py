@@ -1,4 +1,4 @@
-"""What demonstrations measured, by row of the table of claims; kept between runs, see `store`.
+"""What demonstrations, and attacks on example runs, measured; kept between runs, see `store`.
 
 Only runs of the default seed count: of many seeds one would be lucky.
 """
@@ -14,6 +14,8 @@ from . import store
 
 if TYPE_CHECKING:
     from ...audit.demos import Demo, Weakness
+    from ...audit.measurement import ExampleResult
+
 
 LIBRARIES: Final = ("numpy", "scipy")
 
@@ -99,3 +101,21 @@ def current() -> str | None:
     from ... import accountant, audit, fl
 
     return store.version_of([accountant, audit, fl], LIBRARIES)
+
+
+def recall_run(system: str, version: str | None) -> ExampleResult | None:
+    """Return what was measured of a system's example by this version on this machine, or None."""
+    from ...audit.measurement import ExampleResult
+
+    try:
+        kept = cast("dict[str, Any]", store.read(f"run-{system}", version, "measured"))
+        return ExampleResult(**kept)
+    except Exception:  # whatever is wrong with a cache, the answer is to measure
+        return None
+
+
+def keep_run(measured: ExampleResult, version: str | None) -> None:
+    """Keep what was measured; do nothing if that fails, or if the code has changed."""
+    with contextlib.suppress(Exception):
+        if current() == version:
+            store.write(f"run-{measured.system}", version, "measured", asdict(measured))

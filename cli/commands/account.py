@@ -91,9 +91,9 @@ def account(context: typer.Context, asked: AccountRequest) -> Report:
     """
     from ...accountant import validate
     from ...accountant.work import require_little_work
-    from ..inputs.claimed_run import TypedFacts, reading_of_claim
     from ..inputs.curve_file import read_released, require_replaceable
     from ..inputs.described_run import described, grouped
+    from ..inputs.run_files import TypedFacts, reading_of_claim
     from ..inputs.schedule import protected
     from ..reports import account as reports
 

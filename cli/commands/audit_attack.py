@@ -15,8 +15,7 @@ import typer
 from ...fl.observers.names import observer_name
 from ..inputs import anchors, options
 from ..inputs.request import OutputOptions, takes
-from ..terminal.output import Report
-from ..terminal.text import plain
+from ..terminal.output import Report, plain
 from .doctor import naming_install_command
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from ...fl.observers.words import phrase, unit_before
 from ..inputs import anchors, options
 from ..inputs.request import OutputOptions, takes
 from ..reports.describe import study_rows
-from ..terminal.output import Report
-from ..terminal.text import paragraph, plain, table, wrapped
+from ..terminal.output import Report, paragraph, plain, table, wrapped
 
 if TYPE_CHECKING:
     from ...accountant.records import Claim

@@ -13,8 +13,7 @@ import typer
 from ...accountant import rounding
 from ..inputs.request import OutputOptions, takes
 from ..reports.claims import SYSTEM_TITLES
-from ..terminal.output import Report
-from ..terminal.text import paragraph
+from ..terminal.output import Report, paragraph
 
 if TYPE_CHECKING:
     from ...audit.demos import Demo, Weakness

@@ -10,8 +10,7 @@ import typer
 
 from ..inputs import anchors, options
 from ..inputs.request import OutputOptions, takes
-from ..terminal.output import Report
-from ..terminal.text import plain, table
+from ..terminal.output import Report, plain, table
 
 if TYPE_CHECKING:
     from ...audit.edits import Contradiction

@@ -14,13 +14,12 @@ import typer
 from ...accountant.claims.table import SYSTEMS
 from ..inputs.request import OutputOptions, takes
 from ..reports import claims as claims_report
-from ..reports import example_runs as runs_report
-from ..reports import noise as noise_report
+from ..reports.claims import noise_json, noise_text, run_json, runs_text
 from ..terminal.output import Report
 
 if TYPE_CHECKING:
-    from ...accountant.claims.claim import Claim, Noise
-    from ...audit.example_result import ExampleResult
+    from ...accountant.claims.table import Claim, Noise
+    from ...audit.measurement import ExampleResult
     from ..cache.measured_rows import Rows
 
 System = Annotated[
@@ -104,8 +103,8 @@ def claims(_: typer.Context, asked: ClaimsRequest) -> Report:
                 for claim in rows
             ],
             "verdicts": dict(counts),
-            "noise": [noise_report.line_json(line) for line in noise],
-            "runs": [runs_report.run_json(result) for result in runs],
+            "noise": [noise_json(line) for line in noise],
+            "runs": [run_json(result) for result in runs],
         },
         text=claims_report.text(
             rows,
@@ -113,8 +112,8 @@ def claims(_: typer.Context, asked: ClaimsRequest) -> Report:
             detailed=asked.system is not None,
             measured=measured,
             hint=unknown or unknown_runs,
-            noise=noise_report.text(noise, width) if asked.system is not None and noise else "",
-            runs=runs_report.text(runs, width) if runs else "",
+            noise=noise_text(noise, width) if asked.system is not None and noise else "",
+            runs=runs_text(runs, width) if runs else "",
         ),
         number=str(counts["false"] + counts["no-guarantee"]),
         assumptions=CLAIMS_ASSUMPTIONS,
@@ -150,12 +149,12 @@ def _measured_runs(
 ) -> tuple[list[ExampleResult], bool, tuple[str, ...]]:
     """Return what is known of example runs, whether some is not, and what could not be measured."""
     from ...fl.declarations.built_in import built_in
-    from ..cache import measured_rows, measured_runs
+    from ..cache import measured_rows
 
     version = measured_rows.current()  # before the code is loaded that measures
     papers = {name: each.example.paper for name, each in built_in().items() if each.example}
     names = [name for paper in systems for name in papers if papers[name] == paper]
-    known = {name: measured_runs.recall(name, version) for name in names}
+    known = {name: measured_rows.recall_run(name, version) for name in names}
     missing = [name for name in names if known[name] is None]
     warnings: list[str] = []
     if measure and missing:
@@ -170,7 +169,7 @@ def _measured_runs(
             except MissingExtra as error:
                 warnings.append(f"{name} was not run: {error.what} {error.next_step}")
                 continue
-            measured_runs.keep(result, version)
+            measured_rows.keep_run(result, version)
     results = [result for result in known.values() if result is not None]
     return results, bool(missing) and not measure, tuple(warnings)
 

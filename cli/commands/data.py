@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from ..inputs.request import OutputOptions, takes
-from ..terminal.output import Report
-from ..terminal.text import plain, table, wrapped
+from ..terminal.output import Report, plain, table, wrapped
 from .doctor import naming_install_command
 
 if TYPE_CHECKING:

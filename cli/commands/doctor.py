@@ -14,8 +14,7 @@ from typing import Final
 
 from ...accountant import rounding
 from ..inputs.request import OutputOptions, takes
-from ..terminal.output import Report
-from ..terminal.text import table
+from ..terminal.output import Report, table
 
 PACKAGE_NAME: Final = "privplan"
 

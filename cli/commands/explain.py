@@ -46,9 +46,8 @@ def explain(context: typer.Context, asked: ExplainRequest) -> Report:
     """
     from ...accountant import validate
     from ...accountant.work import require_little_work
-    from ..inputs.curve_file import read_released
+    from ..inputs.curve_file import names_event, read_released
     from ..inputs.described_run import grouped
-    from ..inputs.event_file import names_event
     from ..reports.account import Question
 
     target = asked.target
@@ -81,9 +80,9 @@ def _page(topic: str | None) -> Report:
 
 def _cause(name: str) -> Report | None:
     """Return the page about a cause of `privplan check`, by its id."""
-    from ..pages.causes import page_of
+    from ..pages.topics import cause_page
 
-    text = page_of(name)
+    text = cause_page(name)
     if text is None:
         return None
     return Report(result={"topic": name, "text": text}, text=text, number=text)

@@ -11,8 +11,7 @@ import typer
 
 from ..inputs import anchors, options
 from ..inputs.request import OutputOptions, takes
-from ..terminal.output import Report
-from ..terminal.text import one_line, table
+from ..terminal.output import Report, one_line, table
 from .doctor import naming_install_command
 
 if TYPE_CHECKING:

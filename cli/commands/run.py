@@ -13,8 +13,7 @@ import typer
 
 from ..inputs import anchors, options
 from ..inputs.request import OutputOptions, takes
-from ..terminal.interruption import Interruption
-from ..terminal.output import Report
+from ..terminal.output import Interruption, Report
 from .doctor import naming_install_command
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from ..terminal.text import plain
+from ..terminal.output import plain
 
 if TYPE_CHECKING:
     from ...audit.verify import Signature

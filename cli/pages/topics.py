@@ -1,4 +1,7 @@
-"""The topics of `privplan explain`: each is a text file in this folder, named after its topic."""
+"""The topics of `privplan explain`: each is a text file in this folder, named after its topic.
+
+What the causes that `privplan check` names mean is taken from their rules.
+"""
 
 from __future__ import annotations
 
@@ -150,9 +153,7 @@ def page(topic: str) -> str:
         # Systems and keys come from their declarations, other packages' included.
         text = filled(text)
     if topic == "causes":
-        from . import causes
-
-        text = causes.filled(text)
+        text = filled_causes(text)
     return text.rstrip("\n")
 
 
@@ -167,3 +168,39 @@ def _file(topic: str) -> str:
     from importlib import resources
 
     return resources.files(__package__).joinpath(f"{topic}.txt").read_text(encoding="utf-8")
+
+
+SOURCE: Final = "Source: the rules in privplan.audit.check.causes, one for each id."
+CLOSING: Final = (
+    "Causes of a run of privplan itself are the findings of `privplan audit budget`, under their "
+    "own ids.  `privplan check --json` holds for each of those, in `rules`, the cause above that "
+    'stands for it elsewhere, or "not applicable".'
+)
+
+
+def filled_causes(text: str) -> str:
+    """Return the page about all causes; `text` is what stands before their list."""
+    from ...audit.check.causes import MEANINGS
+
+    width = max(map(len, MEANINGS)) + 4
+    lines = [
+        textwrap.fill(
+            says,
+            width=96,
+            initial_indent=f"  {name}".ljust(width),
+            subsequent_indent=" " * width,
+        )
+        for name, says in sorted(MEANINGS.items())
+    ]
+    closing = f"{textwrap.fill(CLOSING, 96)}\n\n{SOURCE}"
+    return "\n".join([text.rstrip("\n"), "", *lines, "", closing])
+
+
+def cause_page(name: str) -> str | None:
+    """Return what a cause means, by its id; None where there is no such cause."""
+    from ...audit.check.causes import MEANINGS
+
+    if name not in MEANINGS:
+        return None
+    head = f"{name}: a cause that `privplan check` names (privplan explain causes)"
+    return f"{head}\n\n{MEANINGS[name]}"

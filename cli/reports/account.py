@@ -1,26 +1,30 @@
-"""What `account` answers: a guarantee, how it follows, and what was asked beside it."""
+"""What `account` answers: a guarantee, how it follows, and what was asked beside it.
+
+What the best attack reaches stands beside it in words, as a table and in JSON.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
 from ...accountant import rounding
 from ..inputs import options
 from ..inputs.request import QuestionOptions
-from ..terminal.output import NOT_COMPUTABLE, OK, Report
-from ..terminal.text import table, wrapped
+from ..terminal.output import NOT_COMPUTABLE, OK, Report, table, wrapped
+from . import describe
 
 if TYPE_CHECKING:
     from ...accountant.bound_routes import Route
     from ...accountant.errors import Unsupported
     from ...accountant.events import Event
-    from ...accountant.guarantee import Guarantee
-    from ...audit.description.fact import Reading
+    from ...accountant.guarantee import Bounds, Guarantee
+    from ...accountant.risk import Risk
+    from ...audit.description.run_description import Reading
     from ..inputs.described_run import DescribedRun
     from .describe import Quantity
 
@@ -190,21 +194,18 @@ def with_risk(
 ) -> Report:
     """Return the report with what an attack reaches, as `accountant.risk` takes it."""
     from ...accountant.risk import risk as run
-    from . import attack_risk as words
 
     risk = run(event, neighbours=question.neighbours, **attack)
     return replace(
         report,
-        result={**report.result, "risk": words.risk_json(risk)},
-        text=f"{report.text}\n\n{words.risk_text(risk)}",
-        warnings=(*report.warnings, *words.warnings_beside(report.warnings, risk)),
+        result={**report.result, "risk": risk_json(risk)},
+        text=f"{report.text}\n\n{risk_text(risk)}",
+        warnings=(*report.warnings, *warnings_beside(report.warnings, risk)),
     )
 
 
 def with_attack_sentence(report: Report, event: Event, question: Question) -> Report:
     """Return the report with one sentence about attacks, where that takes a moment only."""
-    from .attack_risk import sentence_at_once
-
     sentence = None if question.engine else sentence_at_once(event, question.neighbours)
     return report if sentence is None else replace(report, text=f"{report.text}\n{sentence}")
 
@@ -284,3 +285,73 @@ def _without_guarantee(refusal: Unsupported, question: Question) -> Report:
     because = wrapped("", f"{refusal.what} {refusal.why}")
     text = table([(f"{'proves':<8}", "nothing that is known"), *because])
     return Report(result=result, text=text, number="-", ok=False, failure=NOT_COMPUTABLE)
+
+
+def sentence_at_once(event: Event, neighbours: str) -> str | None:
+    """Return one sentence about the best attack; None where it would take more than a moment."""
+    from ...accountant.neighbours import as_neighbours
+    from ...accountant.risk.sentence import USUAL_FPR, attack_sentence, quick_tpr
+
+    relation = as_neighbours(neighbours)
+    tpr = quick_tpr(event, relation)
+    return None if tpr is None else attack_sentence(USUAL_FPR, tpr, relation)
+
+
+def warnings_beside(others: tuple[str, ...], risk: Risk) -> tuple[str, ...]:
+    """Return the warnings about a risk that are not among `others`; each says what it is about."""
+    new = [warning for warning in dict.fromkeys(risk.warnings) if warning not in others]
+    return tuple(f"Of the attack, whose advantage is delta at epsilon 0: {text}" for text in new)
+
+
+def risk_json(risk: Risk) -> dict[str, object]:
+    """Return the JSON of a risk: each number with two ends."""
+    return {
+        "advantage": describe.ends(risk.advantage),
+        "fpr": risk.fpr,
+        "tpr": describe.ends(risk.tpr),
+        "prior": risk.prior,
+        "bayes_risk": describe.ends(risk.bayes_risk),
+        "guesses": risk.guesses,
+        "reconstruction": describe.ends(risk.reconstruction),
+        "from_fpr": risk.from_fpr,
+        "mu": describe.ends(risk.mu),
+        "mu_everywhere": describe.ends(risk.mu_everywhere),
+        "sentence": risk.sentence,
+        "assumes": dict(risk.assumes),
+    }
+
+
+def risk_text(risk: Risk) -> str:
+    """Return the sentence and the table; a guarantee is rounded to the side that stays true."""
+    given = rounding.as_given
+    rows = [
+        ("advantage", _most(risk.advantage, by_guessing=0.0)),
+        (f"TPR at FPR {given(risk.fpr)}", _most(risk.tpr, by_guessing=risk.fpr)),
+        (
+            f"error at prior {given(risk.prior)}",
+            _least(risk.bayes_risk, by_guessing=min(risk.prior, 1.0 - risk.prior)),
+        ),
+        (f"naming 1 of {risk.guesses:,}", _most(risk.reconstruction)),
+        (f"mu from FPR {given(risk.from_fpr)}", _most(risk.mu, by_guessing=0.0)),
+        ("mu at every FPR", _most(risk.mu_everywhere, by_guessing=0.0)),
+    ]
+    return f"{risk.sentence}\n\n{table(rows)}\n(What each means: privplan explain risk)"
+
+
+NEGLIGIBLE: Final = 1e-9
+"""What an attack must gain over a guess, relative, to be one."""
+
+
+def _most(bounds: Bounds, by_guessing: float | None = None) -> str:
+    # Where no attack is known that beats a guess, the other end says nothing about attacks.
+    unknown = by_guessing is not None and (
+        bounds.lower <= by_guessing < bounds.upper * (1.0 - NEGLIGIBLE)
+    )
+    attained = "not known" if unknown else rounding.down(bounds.lower)
+    return f"at most {rounding.up(bounds.upper):<10} attained {attained}"
+
+
+def _least(bounds: Bounds, by_guessing: float) -> str:
+    unknown = bounds.lower < by_guessing * (1.0 - NEGLIGIBLE) and bounds.upper >= by_guessing
+    attained = "not known" if unknown else rounding.up(bounds.upper)
+    return f"at least {rounding.down(bounds.lower):<9} attained {attained}"

@@ -9,8 +9,7 @@ from ...accountant import rounding
 from ...accountant.errors import counted
 from ...fl.observers.words import phrase
 from ..inputs import anchors, options
-from ..terminal.output import Report
-from ..terminal.text import paragraph, plain, table
+from ..terminal.output import Report, paragraph, plain, table
 
 if TYPE_CHECKING:
     from ...audit.attack.report import AttackReport
@@ -117,7 +116,7 @@ def _test_sample(measurement: Measurement) -> str:
 
 def _tests(measurements: Sequence[Measurement]) -> list[str]:
     """Return what several tests say together: of those that reject anything, or of all."""
-    from ...audit.levels import one_in
+    from ...audit.measurement import one_in
 
     failed = sum(measurement.contradicted for measurement in measurements)
     rare = sum(measurement.unusual for measurement in measurements)
@@ -172,7 +171,7 @@ def _line(measurement: Measurement) -> str:
 
 def _verdict(measurement: Measurement) -> str:
     """Return what a result says of the claim, in the words of the screen."""
-    from ...audit.levels import unusual
+    from ...audit.measurement import unusual
 
     if measurement.contradicted:
         return "CONTRADICTED"

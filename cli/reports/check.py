@@ -11,13 +11,13 @@ from ...accountant.errors import counted
 from ...audit.check.headline import CLAIM_KEYS, headline, protects
 from ...audit.reproduction.reproduction import SAME
 from ...audit.reproduction.search import left_out
-from ..terminal.text import paragraph, plain, table, wrapped
+from ..terminal.output import paragraph, plain, table, wrapped
 from .describe import least_words
 
 if TYPE_CHECKING:
     from ...accountant.guarantee import Bounds
     from ...audit.check.check_result import Cause, CheckResult, MissingFact
-    from ...audit.description.fact import Fact
+    from ...audit.description.run_description import Fact
 
 ROUNDED_DOWN: Final = "rounded-down"
 MAX_COMPLETIONS_SHOWN: Final = 4

@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Final
 
 from ...accountant import rounding
 from ..inputs.run_files import Grouping, runs_in, stated_facts
-from ..terminal.output import CHECK_FAILED, NOT_COMPUTABLE, OK, USAGE, Report
-from ..terminal.text import paragraph, plain
+from ..terminal.output import CHECK_FAILED, NOT_COMPUTABLE, OK, USAGE, Report, paragraph, plain
 from . import check as check_report
 from .plan import columns
 
 if TYPE_CHECKING:
     from ...accountant.errors import PrivplanError
     from ...audit.check.check_result import CheckResult
-    from ...audit.description.fact import Reading
+    from ...audit.description.run_description import Reading
 
 WORST_FIRST: Final = (CHECK_FAILED, USAGE, NOT_COMPUTABLE, OK)
 """Exit codes of several runs: the first that one of them has."""
@@ -118,7 +117,7 @@ def report_on(
     Raises `InvalidInput` for what cannot be read, where it is one run; of many, that is a row.
     """
     from ...accountant.errors import InvalidInput
-    from ..inputs.run_sources import expanded
+    from ..inputs.run_files import expanded
 
     said = stated_facts(stated, claimed, delta)
     given, files = files, expanded(files)
@@ -158,7 +157,7 @@ def _refusal(run: RunRow) -> PrivplanError:
 
 def _read(file: str) -> Reading | RunRow:
     from ...accountant.errors import InvalidInput
-    from ..inputs.run_sources import read_source
+    from ..inputs.run_files import read_source
 
     try:
         return read_source(file)

@@ -1,4 +1,7 @@
-"""The table of claims for a person and for a program: published numbers beside proven ones."""
+"""The table of claims for a person and for a program: published numbers beside proven ones.
+
+Beside the claims stand the noise of published systems, each number with its unit, and example runs.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,16 @@ import math
 import textwrap
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
 from ...accountant import rounding
 
 if TYPE_CHECKING:
-    from ...accountant.claims.claim import Claim
+    from ...accountant.claims.table import Claim, Noise
+    from ...audit.measurement import ExampleResult
     from ..cache.measured_rows import MeasuredRow, Rows
+
 
 SYSTEM_TITLES: Final = {
     "uldp-fl": "Uldp-FL",
@@ -197,3 +203,105 @@ def _closing(
         command = f"privplan claims {where} --measure" if detailed else "privplan claims --measure"
         paragraphs.append(f"What attacks on the published mechanisms show: {command}.")
     return "\n".join(textwrap.fill(paragraph, width) for paragraph in paragraphs)
+
+
+NOISE_HEADINGS: Final = ("Noise on each number", "deviation", "proves")
+
+
+def noise_json(line: Noise) -> dict[str, object]:
+    """Return one line of `noise` in the JSON result."""
+    return {
+        "system": line.system,
+        "setting": line.setting,
+        "way": line.way,
+        "deviation": line.deviation,
+        "in": line.symbol,
+        "length": line.length,
+        "unit": line.unit,
+        "neighbours": line.neighbours,
+        "observer": line.observer,
+        "delta": line.delta,
+        "proven": line.proven,
+        "published": line.published,
+    }
+
+
+def noise_text(lines: Sequence[Noise], width: int) -> str:
+    """Return the lines for a person by setting, at most `width` columns wide; there is some line.
+
+    What a proof asks for is rounded up, as is what noise proves; what is published to the nearest.
+    """
+    cells = [(_deviation(line), rounding.up(line.proven)) for line in lines]
+    widths = [max(map(len, column)) for column in zip(NOISE_HEADINGS[1:], *cells, strict=True)]
+    first = width - sum(widths) - 4
+    shown = [_row(NOISE_HEADINGS[0], NOISE_HEADINGS[1:], widths, first)]
+    setting = ""
+    for line, numbers in zip(lines, cells, strict=True):
+        if line.setting != setting:
+            setting = line.setting
+            shown.append(f"{setting}, delta {line.delta:g}, {line.neighbours}")
+        start, *rest = textwrap.wrap(line.way, first, initial_indent="  ", subsequent_indent="    ")
+        shown += [_row(start, numbers, widths, first), *rest]
+    lengths = dict.fromkeys(line.length.replace(", ", ": ", 1) for line in lines)
+    note = (
+        f"{'; '.join(lengths)}.  Standard deviations, which compare only in one unit; what they "
+        f"prove is epsilon against the {lines[0].observer}."
+    )
+    return "\n".join([*shown, textwrap.fill(note, width)])
+
+
+def _deviation(line: Noise) -> str:
+    if line.published:
+        number = rounding.as_given(float(f"{line.deviation:.{rounding.DIGITS}g}"))
+    else:
+        number = rounding.up(line.deviation)
+    return f"{number} {line.symbol}"
+
+
+RUN_HEADINGS: Final = ("Runs", "claimed", "proven", "measured")
+
+
+def run_json(result: ExampleResult) -> dict[str, object]:
+    """Return one run in the JSON result; infinite numbers are floats still."""
+    return asdict(result)
+
+
+def runs_text(results: Sequence[ExampleResult], width: int) -> str:
+    """Return the runs for a person, at most `width` columns wide; there is some run.
+
+    What is proven is rounded up, and what is measured down.
+    """
+    cells = [_run_cells(result) for result in results]
+    widths = [max(map(len, column)) for column in zip(RUN_HEADINGS[1:], *cells, strict=True)]
+    first = width - sum(widths) - 2 * len(widths)
+    lines = [_row(RUN_HEADINGS[0], RUN_HEADINGS[1:], widths, first)]
+    for result, numbers in zip(results, cells, strict=True):
+        start, *rest = textwrap.wrap(_words(result), first, subsequent_indent="  ")
+        lines += [_row(start, numbers, widths, first), *rest]
+    sure = 100.0 * min(result.confidence for result in results)
+    note = (
+        "Epsilon of small runs on bundled data, each for its own unit and observer: what the run "
+        "claims, what its log proves before that observer, and what canaries showed of it at "
+        f"least, at {sure:g} % confidence, each by itself.  What is low proves nothing."
+    )
+    return "\n".join([*lines, textwrap.fill(note, width)])
+
+
+def _words(result: ExampleResult) -> str:
+    form = ", as published" if result.as_published else ""
+    rounds = "1 round" if result.rounds == 1 else f"{result.rounds} rounds"
+    return (
+        f"{result.system}{form}: {result.data}, {rounds}; {result.unit}, {result.neighbours}, "
+        f"against the {result.observer}"
+    )
+
+
+def _run_cells(result: ExampleResult) -> tuple[str, str, str]:
+    claimed = "-" if result.claimed is None else rounding.as_given(float(f"{result.claimed:.4g}"))
+    proven = "no guarantee" if math.isinf(result.proven) else rounding.up(result.proven)
+    return claimed, proven, rounding.down(result.measured)
+
+
+def _row(start: str, numbers: Sequence[str], widths: Sequence[int], first: int) -> str:
+    columns = (f"{number:>{width}}" for number, width in zip(numbers, widths, strict=True))
+    return f"{start:<{first}}  {'  '.join(columns)}"

@@ -13,7 +13,7 @@ from ...accountant.neighbours import CHANGE_WORDS
 from ...fl.declarations.study import study_words
 from ...fl.observers.words import phrase as whom
 from ...fl.observers.words import population_words
-from ..terminal.text import paragraph, plain, table, wrapped
+from ..terminal.output import paragraph, plain, table, wrapped
 
 if TYPE_CHECKING:
     from ...accountant.bound_routes import Route

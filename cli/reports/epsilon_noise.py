@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 from ...accountant import rounding
 from ..inputs import options
 from ..inputs.described_run import SoughtNoise, grouped, noisy_sum
-from ..terminal.output import Report
-from ..terminal.text import table
+from ..terminal.output import Report, table
 
 if TYPE_CHECKING:
-    from ...accountant.calibration import Calibration
+    from ...accountant.calibration_aims import Calibration
     from ...accountant.guarantee import Guarantee
 
 

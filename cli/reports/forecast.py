@@ -11,8 +11,7 @@ from ...accountant import rounding
 from ...accountant.errors import counted
 from ...accountant.regular_file import first_bytes
 from ...accountant.toml_source import MAX_TOML_BYTES, toml_tables
-from ..terminal.output import Report
-from ..terminal.text import paragraph, table, wrapped
+from ..terminal.output import Report, paragraph, table, wrapped
 from . import describe
 
 if TYPE_CHECKING:

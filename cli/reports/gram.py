@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 
 from ...accountant import rounding
 from ..inputs import options
-from ..terminal.output import Report
-from ..terminal.text import table
+from ..terminal.output import Report, table
 from . import describe
 
 if TYPE_CHECKING:
-    from ...accountant.calibration import Calibration
+    from ...accountant.calibration_aims import Calibration
     from ...accountant.neighbours import Neighbours
     from ...accountant.sensitivity.gram import GramBound
     from ...accountant.sensitivity.release import Sensitivity

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from ...accountant import rounding
 from ..inputs import options
 from ..inputs.plan_design import Design, Variation
-from ..terminal.output import Report
-from ..terminal.text import table
+from ..terminal.output import Report, table
 
 if TYPE_CHECKING:
     from ...accountant.guarantee import Guarantee

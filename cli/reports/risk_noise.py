@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 from ...accountant import rounding
 from ..inputs.described_run import SoughtNoise, grouped, noisy_sum
-from ..terminal.output import Report
-from ..terminal.text import table, wrapped
+from ..terminal.output import Report, table, wrapped
 from . import describe
 from .loaders import shuffling_warning
 
 if TYPE_CHECKING:
-    from ...accountant.calibration import Calibration
+    from ...accountant.calibration_aims import Calibration
     from ...accountant.guarantee import Bounds
     from ...accountant.targets import RiskTarget
 

@@ -13,8 +13,7 @@ from ...fl.observers.assumptions import remedies
 from ...fl.observers.names import SILO_WITH_RECORDS, Coalition, coalition_of, observer_fields
 from ...fl.observers.words import in_a_run, phrase, unit_before
 from ...fl.settings.schema import circumstances_of
-from ..terminal.output import Report
-from ..terminal.text import plain, table, wrapped
+from ..terminal.output import Report, plain, table, wrapped
 from . import describe
 from .forecast import counted_rows, note_rows, notes_json
 

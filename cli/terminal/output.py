@@ -1,6 +1,10 @@
 """Streams, JSON, errors and exit codes: the one place where a result or an error meets a person.
 
 Standard output carries the answer; standard error carries warnings and errors.
+
+An interruption (Ctrl-C, a scheduler's SIGTERM) is an error that says how to go on.
+
+Text for a terminal is plain: paragraphs and tables of at most 88 characters or so.
 """
 
 from __future__ import annotations
@@ -11,14 +15,79 @@ import math
 import os
 import sys
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import typer
 
-from .interruption import Interruption
-from .text import plain, printable
+MAX_LINE_CHARACTERS: Final = 88
+"""Characters of a line behind its label."""
+
+
+def plain(text: str) -> str:
+    """Return `text` on one line, with what a terminal would obey (or not show) written out."""
+    # A line break inside a value could forge a line of ours.
+    return printable(" ".join(text.split()))
+
+
+def one_line(text: str) -> str:
+    """Return `text` as it is named, with line breaks written out too: a name is no sentence."""
+    return printable(text).replace("\n", "\\n")
+
+
+def printable(text: str) -> str:
+    """Return `text` in its lines, with what a terminal would obey (or not show) written out."""
+    return "".join(
+        char
+        if char == "\n" or char.isprintable()
+        else char.encode("unicode_escape").decode("ascii")
+        for char in text
+    )
+
+
+def paragraph(label: str, text: str) -> str:
+    """Return `text` plain and wrapped, behind a label and as far in as it."""
+    return textwrap.fill(
+        plain(text),
+        width=88,
+        initial_indent=label,
+        subsequent_indent=" " * len(label),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def table(rows: Sequence[tuple[str, str]]) -> str:
+    """Return rows of a label and a text, the labels in one column.
+
+    A row is one line: a name in it (of a folder, say) could otherwise forge another row.
+    """
+    width = max((len(label) for label, _ in rows), default=0) + 3
+    return "\n".join(f"{one_line(label):<{width}}{one_line(text)}".rstrip() for label, text in rows)
+
+
+def wrapped(label: str, text: str) -> list[tuple[str, str]]:
+    """Return a text as rows of a table: the label beside its first line."""
+    lines = textwrap.wrap(
+        plain(text), MAX_LINE_CHARACTERS, break_long_words=False, break_on_hyphens=False
+    )
+    labels = [label, *[""] * len(lines)]
+    return list(zip(labels, lines, strict=False))
+
+
+class Interruption(Exception):
+    """What a command was doing was interrupted: what, why, and what to do next."""
+
+    def __init__(
+        self,
+        what: str = "privplan was interrupted.",
+        why: str = "It had not finished, so there is no answer.",
+        next_step: str = "Give the same command again.",
+    ) -> None:
+        super().__init__(what)
+        self.what, self.why, self.next_step = what, why, next_step
+
 
 SCHEMA: Final = "privplan/1"
 

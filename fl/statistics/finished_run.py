@@ -10,7 +10,7 @@ from ...accountant import events as ev
 from ...accountant import records
 from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms import NoisyGram
-from ...accountant.mechanisms.sampled_events import covers
+from ...accountant.mechanisms.base import covers
 from ...accountant.sensitivity.gram import GramBound
 from ..declarations.declaration import Table
 from ..declarations.registry import declaration_of

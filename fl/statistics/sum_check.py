@@ -18,8 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 from ...accountant.arrays import FloatArray, IntArray
-from ...accountant.mechanisms.gram_release import GramRelease
-from ...accountant.mechanisms.gram_row_grid import grid_rows, is_sparse
+from ...accountant.mechanisms.gram_row_grid import GramRelease, grid_rows, is_sparse
 from ...accountant.sensitivity.gram import GramBound
 from ..aggregation.clip_check import ITEM
 

@@ -16,7 +16,7 @@ from privplan.accountant.account import bounds_on_delta, bounds_on_epsilon
 from privplan.accountant.composition import leaves
 from privplan.accountant.engines.pld import caveats
 from privplan.accountant.errors import PrivplanError, Unsupported
-from privplan.accountant.events.parts import events_inside
+from privplan.accountant.event_tree import events_inside
 
 from ..cases import for_each
 

@@ -11,7 +11,7 @@ import pytest
 
 import privplan as pp
 from privplan.accountant import events as ev
-from privplan.accountant.curves.least_rho import least_rho
+from privplan.accountant.curves.concentrated import least_rho
 from privplan.accountant.engines.rdp.curves import curve
 from privplan.accountant.errors import Unsupported
 from privplan.accountant.odometer import Odometer

@@ -9,9 +9,9 @@ from typing import Any
 import mpmath
 import pytest
 
-from privplan.accountant.claims import disco, disco_noise
+from privplan.accountant.claims import disco
 from privplan.accountant.claims import table as tables
-from privplan.accountant.claims.claim import Noise
+from privplan.accountant.claims.table import Noise
 from privplan.accountant.errors import InvalidInput
 
 from ..cases import for_each
@@ -62,7 +62,7 @@ def test_the_shift_by_the_analytic_formula(epsilon: float, mu: float) -> None:
 def test_the_least_noise_is_two_roots_over_mu(rounds: int, tensors: int, printed: str) -> None:
     """Never below the exact one, and above it by the calibration's 1e-4 at most."""
     exact = 2.0 * math.sqrt(rounds * tensors) / shift(10.0)
-    least = disco_noise.least_noise(rounds, tensors, 10.0)
+    least = disco.least_noise(rounds, tensors, 10.0)
     assert exact * (1.0 - 1e-12) <= least <= exact * (1.0 + 1e-4)
     assert f"{least:.3g}" == f"{exact:.3g}" == str(float(printed)).removesuffix(".0")
 
@@ -70,7 +70,7 @@ def test_the_least_noise_is_two_roots_over_mu(rounds: int, tensors: int, printed
 @for_each("epsilon", [1.0, 5.0, 20.0])
 def test_the_least_noise_at_other_epsilons(epsilon: float) -> None:
     exact = 2.0 * math.sqrt(120) / shift(epsilon)
-    least = disco_noise.least_noise(20, 6, epsilon)
+    least = disco.least_noise(20, 6, epsilon)
     assert exact * (1.0 - 1e-12) <= least <= exact * (1.0 + 1e-4)
 
 
@@ -127,12 +127,12 @@ def test_a_flat_clip_of_the_same_size_asks_for_the_same_noise() -> None:
     # Two calibrations, each at most 1e-4 above the exact noise.
     assert flat.deviation == pytest.approx(tensors.deviation, rel=1e-4)
     assert flat.deviation / in_clips.deviation == pytest.approx(math.sqrt(6), rel=1e-10)
-    assert (flat.length, in_clips.length) == (disco_noise.TENSOR_RADIUS, disco_noise.FLAT_CLIP)
+    assert (flat.length, in_clips.length) == (disco.TENSOR_RADIUS, disco.FLAT_CLIP)
 
 
 @for_each(("peers", "colluders"), [(20, 0), (20, 2), (3, 1), (1000, 500)])
 def test_the_parts_of_the_others_add_up_to_the_noise(peers: int, colluders: int) -> None:
-    part = disco_noise.part_of_peer(10.952, peers, colluders)
+    part = disco.part_of_peer(10.952, peers, colluders)
     together = part * math.sqrt(peers - 1 - colluders)
     assert 10.952 <= together <= 10.952 * (1.0 + 1e-11)
 
@@ -140,7 +140,7 @@ def test_the_parts_of_the_others_add_up_to_the_noise(peers: int, colluders: int)
 @for_each(("peers", "colluders"), [(20, 19), (2, 1), (1, 0), (5, 100)])
 def test_nobody_left_to_hide_a_message_is_refused(peers: int, colluders: int) -> None:
     with pytest.raises(InvalidInput, match="`colluders` must be at most"):
-        disco_noise.part_of_peer(10.0, peers, colluders)
+        disco.part_of_peer(10.0, peers, colluders)
 
 
 WRONG = {

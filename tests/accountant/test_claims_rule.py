@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privplan.accountant.claims import table as tables
-from privplan.accountant.claims.claim import LOOSE_CLAIM_FACTOR, VERDICTS, Claim, judge
+from privplan.accountant.claims.table import LOOSE_CLAIM_FACTOR, VERDICTS, Claim, judge
 from privplan.accountant.errors import InvalidInput
 
 from ..cases import for_each

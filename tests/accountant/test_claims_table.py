@@ -14,8 +14,7 @@ import pytest
 
 from privplan.accountant.claims import disco, uldp_fl
 from privplan.accountant.claims import table as tables
-from privplan.accountant.claims.claim import VERDICTS, Claim
-from privplan.accountant.claims.table import SYSTEMS
+from privplan.accountant.claims.table import SYSTEMS, VERDICTS, Claim
 
 OBSERVERS = {"model", "server", "silo", "silo-with-records", "client", "peer", "analyzer"}
 NEIGHBOURS = {"add-remove", "replace-one", "zero-out"}

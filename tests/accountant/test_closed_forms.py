@@ -19,7 +19,7 @@ from privplan.accountant.amplification.shuffling.randomizers import (
     LaplaceRandomizer,
     ResponseRandomizer,
 )
-from privplan.accountant.amplification.shuffling.routes import shuffle_routes
+from privplan.accountant.amplification.shuffling.rounds import shuffle_routes
 from privplan.accountant.errors import InvalidInput, Unsupported
 
 from ..cases import for_each

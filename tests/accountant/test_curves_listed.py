@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.engines.rdp.curves import curve
-from privplan.accountant.engines.rdp.listed_orders import lower_hull
+from privplan.accountant.engines.rdp.releases import lower_hull
 from privplan.accountant.errors import InvalidInput, Unsupported
 
 from ..cases import for_each

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privplan.accountant.errors import InvalidInput
-from privplan.accountant.mechanisms import NoisyGram, gram_grid, grid_bits, require_bits
+from privplan.accountant.mechanisms import NoisyGram, gram_grid, grid_bits
 from privplan.accountant.sensitivity.gram import GramBound
 
 from ..cases import for_each
@@ -90,10 +90,6 @@ def test_the_mechanism_takes_the_grid_at_every_edge(power: int, relation: Any, s
 
 
 def test_a_cap_that_does_not_fit_is_refused_with_what_does() -> None:
-    with pytest.raises(InvalidInput, match="Take 19 bits, the finest grid that fits"):
-        require_bits(20, PLAIN, most_rows=5 * 10**6, std=0.4)
-    assert require_bits(19, PLAIN, most_rows=5 * 10**6, std=0.4) == 19
-    assert require_bits(9, PLAIN, most_rows=5 * 10**6, std=0.4) == 9
     with pytest.raises(InvalidInput, match="the coarsest") as caught:
         grid_bits(PLAIN, most_rows=10**15, std=0.4)
     stated = re.search(r"cap of ([\d,]+) rows", str(caught.value))
@@ -125,8 +121,6 @@ def test_what_is_out_of_range_is_refused(field: str, values: Any) -> None:
     for value in values:
         with pytest.raises(InvalidInput):
             grid_bits(PLAIN, **{"most_rows": 100, "std": 1.0, field: value})
-    with pytest.raises(InvalidInput):
-        require_bits(21, PLAIN, most_rows=100, std=1.0)
 
 
 def test_examples_run() -> None:

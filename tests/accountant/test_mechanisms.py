@@ -29,8 +29,7 @@ from privplan.accountant.mechanisms import (
     RandomizedResponse,
     RoundDescription,
 )
-from privplan.accountant.mechanisms.base import Mechanism
-from privplan.accountant.mechanisms.sampled_events import covers
+from privplan.accountant.mechanisms.base import Mechanism, covers
 from privplan.accountant.odometer import Odometer
 from privplan.accountant.randomness import Streams
 

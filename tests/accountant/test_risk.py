@@ -13,8 +13,8 @@ import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.errors import EnginesDisagree, InvalidInput, Unsupported
 from privplan.accountant.guarantee import NEIGHBOURS, Bounds, Neighbours
-from privplan.accountant.risk.assumptions import hidden_draws_of
 from privplan.accountant.risk.attack_power import attack_power, ordered
+from privplan.accountant.risk.risk import hidden_draws_of
 
 from ..cases import for_each
 from ..sweeps import sweep

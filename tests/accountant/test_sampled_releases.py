@@ -16,11 +16,10 @@ from privplan.accountant.engines.pld.allocation import (
     opposed_ratio_pair,
     upper_ratio_pair,
 )
-from privplan.accountant.engines.pld.maximum import maximum_pair
 from privplan.accountant.engines.pld.noise import GaussianNoise, LaplaceNoise
 from privplan.accountant.engines.pld.ratio_sums import COARSE_POINTS, MEAN_ZONE_POINTS
 from privplan.accountant.engines.pld.registry import pairs
-from privplan.accountant.engines.pld.scores import score_pair
+from privplan.accountant.engines.pld.scores import maximum_pair, score_pair
 from privplan.accountant.engines.rdp.curves import curve
 from privplan.accountant.errors import InvalidInput, Unsupported
 

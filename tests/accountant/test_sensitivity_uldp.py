@@ -15,12 +15,12 @@ import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.accountant.sensitivity import uldp
+from privplan.accountant.sensitivity.silos import weight_sum
 from privplan.accountant.sensitivity.uldp import (
     insider_release,
     naive_release,
     naive_sensitivity,
     naive_sensitivity_as_published,
-    weight_sum,
     weighted_release,
     worst_weights,
 )

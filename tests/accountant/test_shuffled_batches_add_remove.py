@@ -13,9 +13,7 @@ import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.account import account
 from privplan.accountant.engines.pld import batches as batches_module
-from privplan.accountant.engines.pld import last_batch
-from privplan.accountant.engines.pld.batches import batch_warnings
-from privplan.accountant.engines.pld.last_batch import enlarged
+from privplan.accountant.engines.pld.batches import batch_warnings, enlarged
 from privplan.accountant.engines.pld.noise import GaussianNoise, LaplaceNoise
 from privplan.accountant.engines.pld.ratio_sums import MEAN_ZONE_POINTS
 from privplan.accountant.engines.pld.registry import pairs
@@ -205,7 +203,7 @@ def test_the_lower_end_is_hardly_below_that_of_fine_lattices(relation, scale, mo
     monkeypatch.setattr(batches_module, "COARSE_POINTS", MEAN_ZONE_POINTS)
     monkeypatch.setattr(batches_module, "MAXIMUM_IS_ENOUGH", 100.0)
     monkeypatch.setattr(batches_module, "OTHERS_AT_ZERO", 100.0)
-    monkeypatch.setattr(last_batch, "LAST_BATCH_INTERVALS", 1024)
+    monkeypatch.setattr(batches_module, "LAST_BATCH_INTERVALS", 1024)
     batches_module._lower_pair.cache_clear()
     fine = epsilon(ev.Repeat(4, event), 1e-5, relation).lower
     batches_module._lower_pair.cache_clear()

@@ -14,10 +14,10 @@ from scipy.stats import binom, laplace, norm
 from privplan.accountant import events as ev
 from privplan.accountant.account import account
 from privplan.accountant.amplification.truncation import Cut, JoinDistribution
-from privplan.accountant.engines.pld import crowd, truncated
-from privplan.accountant.engines.pld.crowd import crowd_pairs
+from privplan.accountant.engines.pld import truncated
 from privplan.accountant.engines.pld.noise import GaussianNoise, LaplaceNoise
 from privplan.accountant.engines.pld.registry import pairs
+from privplan.accountant.engines.pld.truncated import crowd_pairs
 
 from ..cases import for_each
 
@@ -159,14 +159,14 @@ def test_crowds_are_attained(noise, relation):
     """The pairs of the designs are those of data sets, on the same cells."""
     release = ev.Gaussian(0.8) if isinstance(noise, GaussianNoise) else ev.Laplace(0.9)
     result = crowd_pairs(noise, 40, 0.1, 4, relation)
-    reach, width = noise.radius(crowd.CROWD_TAIL_MASS), noise.scale / crowd.CELLS_PER_BOUND
-    parts = math.ceil(crowd.CELLS_PER_BOUND / noise.scale)
+    reach, width = noise.radius(truncated.CROWD_TAIL_MASS), noise.scale / truncated.CELLS_PER_BOUND
+    parts = math.ceil(truncated.CELLS_PER_BOUND / noise.scale)
     axes = (
         np.arange(-12 * parts, 16 * parts) / parts,
         np.arange(-reach - 1.0 - width, reach + 1.0 + width, width)[1:-1],
     )
     designs = []
-    for c in crowd.CROWD_OFFSETS:
+    for c in truncated.CROWD_OFFSETS:
         s = math.sqrt(1.0 - c * c) if isinstance(noise, GaussianNoise) else 1.0 - c
         other = {"add-remove": None, "zero-out": (0.0, 0.0), "replace-one": (c, -s)}[relation]
         designs.append(((-c, s), other))

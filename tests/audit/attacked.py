@@ -15,7 +15,7 @@ from privplan.accountant import events as ev
 from privplan.accountant.errors import PrivplanError
 from privplan.accountant.records import Record, RoundIntent, RoundRelease, RunOpen, StreamRange
 from privplan.audit.attack import AttackRequest
-from privplan.audit.attack.tier_functions import TierFunctions
+from privplan.audit.attack.tiers import TierFunctions
 from privplan.audit.measurement import Measurement
 from privplan.fl.aggregation.weighted_sum import weighted_sum
 from privplan.fl.frame.initial_model import initial_size

@@ -9,7 +9,7 @@ from typing import Final
 from hypothesis import strategies as st
 
 from privplan.accountant.errors import InvalidInput
-from privplan.audit.description.fact import Fact, Reading
+from privplan.audit.description.run_description import Fact, Reading
 
 MAX_EDITS: Final = 6
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from privplan.accountant.claims.claim import Claim
-from privplan.accountant.claims.table import Row
+from privplan.accountant.claims.table import Claim, Row
 from privplan.audit.demos import Demo, Weakness
 
 

@@ -14,8 +14,8 @@ from privplan.audit.check.checked_run import CheckedRun
 from privplan.audit.check.checking import check_readings
 from privplan.audit.check.front import DP_EVENT_FORMAT
 from privplan.audit.check.proving import prove
-from privplan.audit.description.fact import Reading
 from privplan.audit.description.merging import describe
+from privplan.audit.description.run_description import Reading
 from privplan.audit.description.tables import reading_of_names
 from privplan.audit.readers.dp_accounting_events import event_reading
 

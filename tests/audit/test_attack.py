@@ -15,7 +15,7 @@ from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput, MissingExtra, PrivplanError, Unsupported
 from privplan.accountant.records import Evaluation, RunClose
 from privplan.audit.attack import AttackRequest, attack
-from privplan.audit.attack.rehearsal_size import DEFAULT_CANARIES
+from privplan.audit.attack.tiers import DEFAULT_CANARIES
 from privplan.audit.configuration.logged_settings import settings_in
 from privplan.audit.measurement import NOT_PROOF
 from privplan.audit.results import append_results, measurements_in

@@ -10,7 +10,7 @@ import pytest
 
 from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.audit.attack import AttackRequest, attack
-from privplan.audit.attack.rehearsal_size import (
+from privplan.audit.attack.tiers import (
     DEFAULT_CANARIES,
     MAX_REQUESTED_WORK,
     canary_count,

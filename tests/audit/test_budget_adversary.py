@@ -14,7 +14,7 @@ import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.records import Contribution, Noise, RunOpen, Sampling, StreamRange, Weights
 from privplan.audit.derivation.event_order import compared, weaker_of
-from privplan.audit.evidence.plan_comparison import tally
+from privplan.audit.evidence.observed_rounds import tally
 
 from ..cases import for_each
 from .ledgers import (

@@ -18,9 +18,8 @@ from privplan.accountant.composition import Leaf
 from privplan.accountant.errors import InvalidInput
 from privplan.accountant.records import Population, Weights
 from privplan.audit.budget import audit_budget
-from privplan.audit.evidence import event_rounding
-from privplan.audit.evidence.epsilon_total import total
-from privplan.audit.evidence.event_rounding import MAX_EVENT_KINDS, _Classes
+from privplan.audit.evidence import epsilon_total
+from privplan.audit.evidence.epsilon_total import MAX_EVENT_KINDS, _Classes, total
 from privplan.fl.log.canonical import LOG
 
 from ..cases import for_each
@@ -164,8 +163,8 @@ def test_a_log_that_says_less_of_its_noise_never_gets_a_smaller_number(
 
 def few_as_they_are(monkeypatch: pytest.MonkeyPatch, fast: int, at_all: int) -> None:
     """Let so many different sums with Gaussian noise be composed as they are, and not thousands."""
-    monkeypatch.setattr(event_rounding, "MAX_FAST_GAUSSIAN_SUMS", fast)
-    monkeypatch.setattr(event_rounding, "MAX_GAUSSIAN_SUMS", at_all)
+    monkeypatch.setattr(epsilon_total, "MAX_FAST_GAUSSIAN_SUMS", fast)
+    monkeypatch.setattr(epsilon_total, "MAX_GAUSSIAN_SUMS", at_all)
 
 
 def test_rounds_of_more_kinds_than_are_composed_as_they_are(

@@ -29,8 +29,8 @@ from privplan.accountant.arrays import FloatArray
 from privplan.accountant.mechanisms import BandedGaussian, gaussian
 from privplan.accountant.plan.banded_strategy import banded_coefficients
 from privplan.audit.canaries import CanaryRehearsal, claim_tier, rehearse, robust_tier
-from privplan.audit.canaries.guesses import SIMULATED_UNITS, expected_accuracy
-from privplan.audit.canaries.scores import likelihood_ratios
+from privplan.audit.canaries.rehearsal import likelihood_ratios
+from privplan.audit.canaries.selection import SIMULATED_UNITS, expected_accuracy
 from privplan.audit.statistics import claim_only, scaled
 from privplan.fl.settings.schema import Settings
 from privplan.fl.uldp.correlated import RunningBlock, Schedule

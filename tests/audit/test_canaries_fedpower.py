@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 
 from privplan.accountant.errors import InvalidInput, Unsupported
-from privplan.audit.attack.rehearsal_size import canary_count
+from privplan.audit.attack.tiers import canary_count
 from privplan.audit.canaries import claim_tier, rehearsal, rehearse
 from privplan.fl.fedpower import canaries
 

@@ -23,7 +23,7 @@ import pytest
 
 from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.audit.attack import AttackRequest, attack
-from privplan.audit.attack.rehearsal_size import DEFAULT_CANARIES, canary_count
+from privplan.audit.attack.tiers import DEFAULT_CANARIES, canary_count
 from privplan.audit.canaries import claim_tier, rehearse, robust_tier
 from privplan.fl.log import LogWriter
 from privplan.fl.running.session import run

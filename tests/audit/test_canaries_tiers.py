@@ -14,12 +14,21 @@ from privplan import account
 from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput
 from privplan.audit.canaries import CanaryRehearsal, claim_tier, rehearse, robust_tier
-from privplan.audit.canaries.guesses import correct_guesses, expected_accuracy, guess_count
-from privplan.audit.canaries.scores import fisher_weights, likelihood_ratios
-from privplan.audit.canaries.selection import choose_test
+from privplan.audit.canaries.rehearsal import fisher_weights, likelihood_ratios
+from privplan.audit.canaries.selection import (
+    choose_test,
+    correct_guesses,
+    expected_accuracy,
+    guess_count,
+)
 from privplan.audit.canaries.tiers import AGAINST_ANY, AGAINST_CURVE, _GuessTest
-from privplan.audit.levels import CALL_ERROR_PROBABILITY, STRICT_LEVELS, Levels, levels_of
-from privplan.audit.measurement import VERDICTS
+from privplan.audit.measurement import (
+    CALL_ERROR_PROBABILITY,
+    STRICT_LEVELS,
+    VERDICTS,
+    Levels,
+    levels_of,
+)
 from privplan.audit.statistics import claim_rank, steinke
 from privplan.fl.settings.schema import PrivacySettings
 from privplan.fl.uldp import weighted as product

@@ -17,7 +17,7 @@ from privplan.audit.check.phase_classes import LONGEST_PHASE, MANY, PHASE_CLASSE
 from privplan.audit.description.run_description import Phase
 from privplan.audit.description.run_settings import RunSettings
 from privplan.audit.description.tables import reading_of_names
-from privplan.audit.reproduction.accounted_phases import FEW_PHASES, with_few_phases
+from privplan.audit.reproduction.reproduction import FEW_PHASES, with_few_phases
 
 from ..cases import for_each
 

@@ -10,7 +10,7 @@ from scipy.stats import beta, binom, chisquare
 
 from privplan.accountant.claims import flame as claims
 from privplan.accountant.claims import flame_lower
-from privplan.accountant.claims.flame_setting import (
+from privplan.accountant.claims.flame_formulas import (
     DIMENSIONS,
     FIFTIETH,
     FLAME_DELTA,

@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 
 from privplan import check
 from privplan.accountant.errors import InvalidInput
-from privplan.audit.description.files import exact_decimal, read_description
+from privplan.audit.description.files import exact_decimal, read_description, reading_of_option
 from privplan.audit.description.keys import KEYS, TABLES
 from privplan.audit.description.merging import describe
-from privplan.audit.description.options import reading_of_option
 from privplan.audit.description.printed_number import PrintedNumber
 from privplan.audit.description.run_description import ExtraRelease, Phase
 from privplan.audit.description.run_settings import settings_of

@@ -18,11 +18,17 @@ import privplan.audit.description as room
 from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput
 from privplan.audit.check.result_json import facts_json
-from privplan.audit.description.fact import STRENGTH, Fact, Provenance, Reading
 from privplan.audit.description.keys import KEYS
 from privplan.audit.description.merging import describe
 from privplan.audit.description.printed_number import PrintedNumber
-from privplan.audit.description.run_description import Phase, RunDescription
+from privplan.audit.description.run_description import (
+    STRENGTH,
+    Fact,
+    Phase,
+    Provenance,
+    Reading,
+    RunDescription,
+)
 from privplan.audit.description.tables import reading_of_names
 
 from ..cases import for_each

@@ -14,10 +14,9 @@ from privplan.accountant.mechanisms import gram_grid
 from privplan.accountant.mechanisms.gram_noise import NoisyGram
 from privplan.accountant.mechanisms.gram_rows import gram_total
 from privplan.accountant.records import Reach, RoundIntent, RunOpen, Sampling
-from privplan.audit.derivation.attained_event import attained_event
 from privplan.audit.derivation.round_facts import RoundFacts
 from privplan.audit.derivation.run_setting import RunSetting
-from privplan.audit.derivation.supported_event import supported
+from privplan.audit.derivation.supported_event import attained_event, supported
 from privplan.audit.ledger import gram_facts
 from privplan.audit.ledger.entries import SpentIntent
 from privplan.audit.ledger.gram_facts import least_attained, moved_by_unit

@@ -9,9 +9,12 @@ import pytest
 from scipy import stats
 
 from privplan.accountant.errors import InvalidInput
-from privplan.audit.attack_methods.membership import ATTACKS, Evidence, lira, per_unit, trials_of
-from privplan.audit.attack_methods.membership.rmia import (
+from privplan.audit.attack_methods.membership import ATTACKS, Evidence, per_unit, trials_of
+from privplan.audit.attack_methods.membership.evidence import matched
+from privplan.audit.attack_methods.membership.scores import (
     OFFLINE_SCALES,
+    lira_offline,
+    lira_online,
     ratio,
     reference_areas,
     relative,
@@ -21,7 +24,6 @@ from privplan.audit.attack_methods.membership.rmia import (
 )
 from privplan.audit.attack_methods.membership.tier import loss
 from privplan.audit.attack_methods.membership.trials import area
-from privplan.audit.attack_methods.membership.user_scores import matched
 from privplan.audit.shadows import design
 from privplan.fl.training.metrics import roc_auc
 
@@ -45,7 +47,7 @@ def simulated(*, users=40, each=5, models=24, targets=8, shift=0.0, population=5
 def test_lira_is_its_formula_record_by_record(pooled):
     own = simulated(users=3, each=2, models=14, targets=2, shift=1.0)
     inside = own.in_shadow
-    found, offline = lira.online(own, pooled=pooled), lira.offline(own, pooled=pooled)
+    found, offline = lira_online(own, pooled=pooled), lira_offline(own, pooled=pooled)
     sides = {
         side: [own.shadows[inside[:, x] == side, x] for x in range(6)] for side in (True, False)
     }
@@ -67,9 +69,9 @@ def test_lira_is_its_formula_record_by_record(pooled):
 
 def test_lira_pools_where_shadows_are_few():
     few, many = simulated(models=24), simulated(models=80)
-    assert np.array_equal(lira.online(few), lira.online(few, pooled=True))
-    assert np.array_equal(lira.online(many), lira.online(many, pooled=False))
-    assert not np.array_equal(lira.online(many), lira.online(many, pooled=True))
+    assert np.array_equal(lira_online(few), lira_online(few, pooled=True))
+    assert np.array_equal(lira_online(many), lira_online(many, pooled=False))
+    assert not np.array_equal(lira_online(many), lira_online(many, pooled=True))
 
 
 def test_rmia_is_its_formula_record_by_record():

@@ -26,7 +26,7 @@ from privplan.accountant.records import (
 )
 from privplan.audit.budget import Ledger
 from privplan.audit.derivation.protocol_consistency import contradictions
-from privplan.audit.evidence import participation
+from privplan.audit.evidence import round_kinds
 from privplan.fl.log.record_order import RecordOrder
 
 from ..accountant.participating import SCHEDULES, busiest, exact
@@ -251,7 +251,7 @@ def test_a_silo_with_fewer_rounds_has_more_of_the_rest_as_weak_as_the_weakest(
 def test_what_is_left_is_read_from_the_fewest_rounds_where_sets_are_put_together(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(participation, "_MAX_COMPOSED", 1)
+    monkeypatch.setattr(round_kinds, "_MAX_COMPOSED", 1)
     lines = with_one_share(scheduled([(0, 1, 2), (0, 1, 3)], counted=3, rounds=6), 2)
     truth = exact(math.sqrt(3) * WEAKEST)
     assert upper(lines) >= truth

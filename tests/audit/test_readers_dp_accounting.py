@@ -15,7 +15,7 @@ from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput
 from privplan.audit.description.run_description import Phase
 from privplan.audit.readers import dp_accounting_events as reader
-from privplan.audit.readers.dp_event_text import event_of_text, looks_like_event_text
+from privplan.audit.readers.dp_accounting_events import event_of_text, looks_like_event_text
 
 from ..cases import for_each
 from .damaged import damaged, read_or_refused

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput
-from privplan.audit.description.fact import Reading
+from privplan.audit.description.run_description import Reading
 from privplan.audit.readers import jax_privacy as reader
 from privplan.audit.readers.band_mf import BandedStrategy
 

@@ -11,9 +11,8 @@ import pytest
 import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput
-from privplan.audit.description.fact import Reading
 from privplan.audit.description.printed_number import PrintedNumber
-from privplan.audit.description.run_description import Phase
+from privplan.audit.description.run_description import Phase, Reading
 from privplan.audit.readers import diffprivlib, flower, nvflare, opake
 
 from ..cases import for_each

@@ -21,8 +21,7 @@ from hypothesis import strategies as st
 
 from privplan.accountant.errors import InvalidInput
 from privplan.audit.check.checking import check_readings
-from privplan.audit.description.fact import Reading
-from privplan.audit.description.run_description import Phase
+from privplan.audit.description.run_description import Phase, Reading
 from privplan.audit.description.tables import reading_of_names
 from privplan.audit.readers import opacus, opacus_states, recognition, torch_archive
 from privplan.audit.readers.torch_archive import pickled_member

@@ -21,8 +21,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privplan.accountant.errors import InvalidInput
-from privplan.audit.readers import pickle_budget
-from privplan.audit.readers.inert_values import Inert
+from privplan.audit.readers import pickle_calls
+from privplan.audit.readers.pickle_calls import Inert
 from privplan.audit.readers.safe_pickle import looks_like_pickle, next_pickle, read_pickle
 
 from ..cases import for_each
@@ -207,14 +207,14 @@ def test_what_costs_too_much_is_refused(content: bytes, says: str) -> None:
 
 
 def test_counts_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    from privplan.audit.readers import pickle_machine, safe_pickle
+    from privplan.audit.readers import safe_pickle
 
     values = pickle.dumps({index: [index] for index in range(200)})
     read_pickle(values, "file")
     for module, limit in (
         (safe_pickle, "MAX_OPCODES"),
-        (pickle_machine, "MAX_MEMO"),
-        (pickle_budget, "MAX_NUMBER_KEYS"),
+        (safe_pickle, "MAX_MEMO"),
+        (pickle_calls, "MAX_NUMBER_KEYS"),
     ):
         with monkeypatch.context() as patch:
             patch.setattr(module, limit, 100)

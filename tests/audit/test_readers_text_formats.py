@@ -8,9 +8,8 @@ import pytest
 
 from privplan.accountant.errors import InvalidInput
 from privplan.accountant.events import NoGuarantee
-from privplan.audit.description.fact import Reading
 from privplan.audit.description.printed_number import PrintedNumber
-from privplan.audit.description.run_description import Phase
+from privplan.audit.description.run_description import Phase, Reading
 from privplan.audit.readers import csv_history, jsonl_history, keyed_config, text_log
 from privplan.audit.readers.aliases import ALIASES, role_of
 

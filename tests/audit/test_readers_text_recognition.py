@@ -18,7 +18,7 @@ from typing import BinaryIO
 import pytest
 
 from privplan.accountant.errors import InvalidInput
-from privplan.audit.description.fact import Reading
+from privplan.audit.description.run_description import Reading
 from privplan.audit.readers import recognition
 from privplan.audit.readers.torch_archive import LEGACY_MAGIC, LEGACY_PROTOCOL
 from privplan.fl.log.canonical import START, chained

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privplan.accountant.errors import InvalidInput
-from privplan.audit.description.fact import Reading
 from privplan.audit.description.printed_number import PrintedNumber
+from privplan.audit.description.run_description import Reading
 from privplan.audit.readers import tf_privacy as reader
 
 from ..cases import for_each

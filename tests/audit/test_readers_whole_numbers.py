@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from privplan.audit.description.fact import Reading
+from privplan.audit.description.run_description import Reading
 from privplan.audit.readers import text_log
 
 from ..cases import for_each

@@ -11,16 +11,18 @@ import pytest
 
 from privplan.audit.description.run_description import Phase
 from privplan.audit.description.run_settings import RunSettings
-from privplan.audit.reproduction.accountants import exact_values, quick_values
-from privplan.audit.reproduction.closed_forms import LIMIT_NAME
-from privplan.audit.reproduction.loss_accountants import PLD_NAME, PRV_NAME
-from privplan.audit.reproduction.order_grids import OPACUS
-from privplan.audit.reproduction.renyi_accountants import (
+from privplan.audit.reproduction.accountants import (
     DP_ACCOUNTING_NAME,
     EARLIER_NAME,
     OPACUS_NAME,
+    PLD_NAME,
+    PRV_NAME,
     WITHOUT_REPLACEMENT_NAME,
+    exact_values,
+    quick_values,
 )
+from privplan.audit.reproduction.closed_forms import LIMIT_NAME
+from privplan.audit.reproduction.order_grids import OPACUS
 from privplan.audit.reproduction.reproduction import AccountantValue
 from privplan.audit.reproduction.search import common_accountants
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from privplan.audit.reproduction import order_grids as grids
-from privplan.audit.reproduction.conversions import classical_value, improved_value
+from privplan.audit.reproduction.closed_forms import classical_value, improved_value
 from privplan.audit.reproduction.renyi_values import (
     dp_accounting_curve,
     exact_curve,

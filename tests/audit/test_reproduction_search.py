@@ -13,8 +13,8 @@ from privplan.audit.description.printed_number import PrintedNumber
 from privplan.audit.description.run_description import Phase
 from privplan.audit.description.run_settings import RunSettings
 from privplan.audit.reproduction.accountants import quick_values
-from privplan.audit.reproduction.accounted_phases import once_an_epoch
 from privplan.audit.reproduction.changes import neighbours_of
+from privplan.audit.reproduction.reproduction import once_an_epoch
 from privplan.audit.reproduction.search import neighbourhood, same_settings
 
 from ..cases import for_each

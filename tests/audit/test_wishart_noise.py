@@ -13,10 +13,10 @@ from privplan.accountant.records import Noise, Reach, RoundIntent
 from privplan.accountant.sensitivity.gram import GramBound
 from privplan.accountant.sensitivity.wishart import failure
 from privplan.audit.derivation.matrix_views import MATRIX_VIEWS
+from privplan.audit.derivation.noise import published_delta
 from privplan.audit.derivation.round_facts import RoundFacts
 from privplan.audit.derivation.run_setting import NoProof, RunSetting
 from privplan.audit.derivation.supported_event import supported
-from privplan.audit.derivation.wishart_noise import published_delta
 from privplan.audit.ledger.entries import SpentIntent
 
 from ..cases import for_each

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from privplan.accountant import events as ev
-from privplan.cli.inputs.event_file import MAX_EVENT_BYTES
+from privplan.cli.inputs.curve_file import MAX_EVENT_BYTES
 
 from ..cases import for_each
 from .conftest import FakeLibrary, Refused, Run

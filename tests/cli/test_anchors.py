@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from privplan.audit.attack.tier_functions import TierFunctions
+from privplan.audit.attack.tiers import TierFunctions
 from privplan.audit.results import append_results
 from privplan.audit.verify import verify
 from privplan.fl.log import LogWriter

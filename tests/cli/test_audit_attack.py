@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from privplan.accountant.errors import InvalidInput, MissingExtra
-from privplan.audit.attack.tier_functions import TierFunctions
+from privplan.audit.attack.tiers import TierFunctions
 from privplan.audit.measurement import ANY_MECHANISM, NOT_PROOF
 from privplan.audit.residual.tier import ROUNDS_TESTED, VALUES_TESTED
 from privplan.audit.results import append_results, measurements_in

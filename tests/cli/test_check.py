@@ -14,8 +14,8 @@ from privplan.accountant.errors import InvalidInput
 from privplan.accountant.guarantee import Bounds
 from privplan.audit.check.check_result import Cause, CheckResult, MissingFact
 from privplan.audit.check.conventions import CONVENTIONS
-from privplan.audit.description.fact import Fact, Reading
 from privplan.audit.description.printed_number import PrintedNumber
+from privplan.audit.description.run_description import Fact, Reading
 from privplan.audit.description.run_settings import RunSettings
 from privplan.audit.reproduction.reproduction import Reproduction
 from privplan.cli.inputs.run_files import runs_in

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from privplan.accountant.claims import table as tables
-from privplan.accountant.claims.claim import VERDICTS, Claim
+from privplan.accountant.claims.table import VERDICTS, Claim
 from privplan.audit import demos
 from privplan.cli.cache import computed_claims, measured_rows, store
 from privplan.cli.cache.measured_rows import MeasuredRow
 from privplan.cli.reports import claims as claims_report
-from privplan.cli.reports import noise as noise_report
+from privplan.cli.reports.claims import noise_text
 from privplan.fl.declarations import built_in
 
 from .conftest import Refused, Run
@@ -139,7 +139,7 @@ def test_a_damaged_cache_of_noise_is_computed_again(run: Run, cache: Path) -> No
 
 @pytest.mark.parametrize("width", [80, 91, 100])
 def test_the_noise_fits_the_terminal(width: int) -> None:
-    lines = noise_report.text(tables.noise("disco"), width).splitlines()
+    lines = noise_text(tables.noise("disco"), width).splitlines()
     assert max(map(len, lines)) <= width
     assert lines[0].split() == ["Noise", "on", "each", "number", "deviation", "proves"]
 

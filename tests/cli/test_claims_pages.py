@@ -11,7 +11,7 @@ import pytest
 import privplan as pp
 from privplan.accountant import rounding
 from privplan.accountant.claims import table as tables
-from privplan.accountant.claims.claim import Claim
+from privplan.accountant.claims.table import Claim
 from privplan.cli.pages import topics
 
 from ..cases import for_each

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from privplan.accountant.claims import table as tables
-from privplan.accountant.claims.claim import Claim
+from privplan.accountant.claims.table import Claim
 from privplan.audit import demos
 from privplan.audit.attack import example_runs
-from privplan.audit.example_result import ExampleResult
-from privplan.cli.cache import measured_rows, measured_runs
-from privplan.cli.reports import example_runs as runs_report
+from privplan.audit.measurement import ExampleResult
+from privplan.cli.cache import measured_rows
+from privplan.cli.reports.claims import runs_text
 
 from .conftest import Run
 
@@ -106,11 +106,11 @@ def test_a_result_by_other_code_is_not_shown(
 @pytest.mark.parametrize("damage", [{"measured": -1.0}, {"confidence": 1.0}, {"proven": math.nan}])
 def test_a_damaged_result_is_not_recalled(damage: dict[str, float], cache: Path) -> None:
     version = measured_rows.current()
-    measured_runs.keep(RESULT, version)
-    assert measured_runs.recall("disco", version) == RESULT
+    measured_rows.keep_run(RESULT, version)
+    assert measured_rows.recall_run("disco", version) == RESULT
     (path,) = cache.glob("*.json")
     path.write_text(json.dumps({"digest": "0" * 64, "measured": {**asdict(RESULT), **damage}}))
-    assert measured_runs.recall("disco", version) is None
+    assert measured_rows.recall_run("disco", version) is None
     with pytest.raises(ValueError, match="0 or above"):
         replace(RESULT, **damage)  # type: ignore[arg-type]
 
@@ -120,7 +120,7 @@ def test_the_runs_fit_the_terminal_and_are_rounded_outwards(width: int) -> None:
     published = replace(
         RESULT, as_published=True, proven=math.inf, measured=8.4612, contradicted=True
     )
-    text = runs_report.text([RESULT, published, replace(RESULT, claimed=None)], width)
+    text = runs_text([RESULT, published, replace(RESULT, claimed=None)], width)
     lines = text.splitlines()
     assert max(map(len, lines)) <= width
     assert lines[0].split() == ["Runs", "claimed", "proven", "measured"]

@@ -291,7 +291,7 @@ def test_targets_that_make_no_sense(words: tuple[str, ...], said: str, refused: 
 def test_the_numbers_of_the_page() -> None:
     page = topics.page("risk")
     event = from_epochs(60000, 256, 15.0).around(ev.Gaussian(1.1))
-    from privplan.cli.reports.attack_risk import risk_text
+    from privplan.cli.reports.account import risk_text
 
     table = risk_text(pp.risk(event)).split("\n\n")[1].splitlines()[:-1]
     for line in table:

@@ -142,7 +142,7 @@ def test_an_earlier_log_that_announces_less_than_its_silo_sees_is_refused(earlie
     from privplan.accountant import events as ev
     from privplan.accountant.errors import InvalidInput
     from privplan.accountant.records import RunOpen
-    from privplan.audit.configuration.announced_rounds import require_same_event
+    from privplan.audit.configuration.logged_settings import require_same_event
     from privplan.fl.log import read
 
     opened = next(iter(read(earlier("avg-records-plain")))).record

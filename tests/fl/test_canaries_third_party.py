@@ -19,7 +19,7 @@ from privplan.accountant import records
 from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.accountant.mechanisms import Gaussian, RoundDescription
 from privplan.accountant.sensitivity.release import up
-from privplan.audit.attack.rehearsal_size import DEFAULT_CANARIES, canary_count
+from privplan.audit.attack.tiers import DEFAULT_CANARIES, canary_count
 from privplan.audit.canaries import claim_tier, rehearse
 from privplan.fl.aggregation.sums import noisy_sum
 from privplan.fl.canaries import (

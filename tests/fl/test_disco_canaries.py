@@ -15,7 +15,7 @@ from scipy import stats
 from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.audit.attack import AttackRequest, attack
-from privplan.audit.attack.rehearsal_size import canary_count
+from privplan.audit.attack.tiers import canary_count
 from privplan.audit.canaries import rehearse
 from privplan.fl.canaries import PUBLIC_DATASETS
 from privplan.fl.disco import canaries, canary_runs

@@ -16,8 +16,8 @@ from scipy import stats
 from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.accountant.mechanisms import LaplaceMessages, ResponseMessages
-from privplan.accountant.plan import observer_guarantees
-from privplan.audit.attack.rehearsal_size import canary_count
+from privplan.accountant.plan import phases
+from privplan.audit.attack.tiers import canary_count
 from privplan.audit.canaries import rehearsal, rehearse
 from privplan.fl.flame import canaries, canary_runs
 from privplan.fl.flame.canary_patterns import Layout
@@ -38,16 +38,16 @@ pytestmark = needs("sklearn", "cryptography", "torch")
 @pytest.fixture
 def unproven(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every plan prove one number at once: to prove its own costs more than the runs do."""
-    known = observer_guarantees.account(ev.Gaussian(5.0), delta=1e-5)
-    for module in (observer_guarantees, rehearsal):
+    known = phases.account(ev.Gaussian(5.0), delta=1e-5)
+    for module in (phases, rehearsal):
         monkeypatch.setattr(module, "account", lambda *_, **__: known)
 
 
 @pytest.fixture
 def proven_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every event be accounted for once, and not in each rehearsal."""
-    once = functools.cache(observer_guarantees.account)
-    for module in (observer_guarantees, rehearsal):
+    once = functools.cache(phases.account)
+    for module in (phases, rehearsal):
         monkeypatch.setattr(module, "account", once)
 
 

@@ -16,7 +16,7 @@ from privplan.accountant.arrays import FloatArray
 from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.accountant.mechanisms import Gaussian
 from privplan.accountant.sensitivity.matrix import sensitivity_bounds
-from privplan.audit.attack.rehearsal_size import DEFAULT_CANARIES, canary_count
+from privplan.audit.attack.tiers import DEFAULT_CANARIES, canary_count
 from privplan.audit.canaries import CanaryRehearsal, rehearse
 from privplan.fl.canaries import RehearsalRequest, flip_coins, simulate_rounds
 from privplan.fl.running.preparation import prepare

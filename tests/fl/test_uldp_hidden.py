@@ -14,7 +14,7 @@ from privplan.accountant.mechanisms import Gate, RoundDescription
 from privplan.accountant.odometer import Odometer
 from privplan.accountant.randomness import Streams
 from privplan.accountant.records import RoundAbort
-from privplan.audit.derivation.noise_shares import share_variance
+from privplan.audit.derivation.noise import share_variance
 from privplan.fl.frame.private_normalisation import MomentsRelease
 from privplan.fl.settings.schema import SecuritySettings
 from privplan.fl.uldp.hidden_weights import UldpAvgHiddenWeights

@@ -46,14 +46,12 @@ from ...arrays import FloatArray
 from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
 from ..base import sized_release
-from .atoms import AtomPair
-from .maximum import maximum_pair
-from .mechanism_algebra import from_above, repeated
 from .noise import UNIT_ROUNDOFF, AdditiveNoise, GaussianNoise, LaplaceNoise
 from .pair import Pair
+from .pair_parts import AtomPair
 from .ratio_sums import COARSE_POINTS, MEAN_ZONE_POINTS, RATIO_TAIL_MASS, RatioSum, lattice
-from .registry import DominatedMechanism, pairs
-from .scores import MAX_SCORE_STEPS, score_pair, strongest_pair
+from .registry import DominatedMechanism, from_above, pairs, repeated
+from .scores import MAX_SCORE_STEPS, maximum_pair, score_pair, strongest_pair
 
 MAX_LOG_RATIO: Final = 100.0
 """Larger likelihood ratios of one step would take too many zones."""

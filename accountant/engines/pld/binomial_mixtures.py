@@ -10,8 +10,8 @@ import numpy as np
 
 from ...arrays import FloatArray, IndexArray
 from .binomial import Ratio, Shifts
-from .continuous import QUADRATURE_INTERVALS
 from .noise import UNIT_ROUNDOFF, LaplaceNoise
+from .pair_parts import QUADRATURE_INTERVALS
 
 LOSS_TABLE_NODES: Final = 1024
 """How many positions a first table of losses has."""

@@ -14,8 +14,7 @@ from typing import Final
 from ... import events as ev
 from ...composition import Leaf, leaves
 from ...errors import EnginesDisagree, counted
-from ...event_tree import group_sizes
-from ...events.parts import events_inside
+from ...event_tree import events_inside, group_sizes
 from ...guarantee import Bounds, Neighbours, Step, unique_steps
 from ...sensitivity.matrix import sensitivity_bounds, strategy_steps
 from ..base import Answer

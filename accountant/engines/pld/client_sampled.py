@@ -41,14 +41,10 @@ from ...composition import Leaf, leaves, worst_leaves
 from ...guarantee import Neighbours, Step
 from ...schedules import shown
 from ..loss_ranges import LARGEST_EXPONENT
-from .atoms import AtomPair
-from .attained_curve import AttainedCurve, attained_orders
-from .curve import DeltaCurve, delta_curves
-from .mechanism_algebra import is_single_pair
-from .pair import Pair
-from .pair_algebra import mixture_of_pairs, two_sided
-from .profiles import pair_of_profile
-from .registry import DominatedMechanism, leaf_pairs, pairs
+from .curve import AttainedCurve, DeltaCurve, attained_orders, delta_curves
+from .pair import Pair, mixture_of_pairs, pair_of_profile, two_sided
+from .pair_parts import AtomPair
+from .registry import DominatedMechanism, is_single_pair, leaf_pairs, pairs
 
 LINES: Final = 1_000
 """How many lines stand for a curve."""

@@ -1,4 +1,7 @@
-"""The directions in which a composition must be bounded, and where each is expected to lie."""
+"""The directions in which a composition must be bounded, and where each is expected to lie.
+
+The derivation of an answer of this engine.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,8 @@ from typing import Final
 from ... import events as ev
 from ...composition import Leaf
 from ...composition import leaves as counted
-from ...guarantee import Neighbours
-from ...schedules import sketched
+from ...guarantee import Neighbours, Step, unique_steps
+from ...schedules import shown, sketched
 from .estimate import SaddlePoint, SaddlePointEstimate
 from .families import families
 from .pair import Pair
@@ -310,3 +313,64 @@ def _log_spared(event: ev.Event) -> float:
 
 def _log_rest(rate: float) -> float:
     return math.log1p(-rate) if rate < 1.0 else -math.inf
+
+
+def participation_steps(leaves: Sequence[Leaf], neighbours: Neighbours) -> tuple[Step, ...]:
+    for leaf in leaves:
+        leaf_pairs(leaf, neighbours)  # refuses what is not understood
+    step = Step(
+        "sampling",
+        f"A unit is drawn at all with probability at most {abs(participation(leaves)):.3g}. "
+        "Delta is no smaller, so epsilon is 0.",
+        "total variation distance of the two outputs",
+        ("each unit joins each sample independently", f"neighbours: {neighbours}"),
+    )
+    return (step,)
+
+
+def composed_steps(
+    leaves: Sequence[Leaf], neighbours: Neighbours, widths: Sequence[float], delta: float
+) -> tuple[Step, ...]:
+    rounds = sum(leaf.count for leaf in leaves)
+    listed, summaries = shown(leaves)
+    each = fitted(listed, neighbours, delta, rounds)
+    steps = [*(step for mechanism in each for step in mechanism.steps), *summaries]
+    how_many = f"{rounds:,} rounds" if rounds > 1 else "1 round"
+    grids = " and ".join(f"{width:.3g}" for width in widths)
+    many = ", one for each direction" if len(widths) > 1 else ""
+    steps.append(
+        Step(
+            "composition",
+            f"{how_many} by a tilted Fourier transform; loss grid of width {grids}{many}.",
+            "upper end: connect the dots, arXiv 2207.04380; "
+            "lower end: lowered chords (lower_hull.py)",
+            (
+                "truncated tails, folding and rounding are added to the upper end and "
+                "subtracted from the lower end",
+            ),
+        )
+    )
+    steps.append(
+        Step(
+            "conversion",
+            "delta(eps) = E[(1 - e^(eps - S))+], S the sum of the losses; the worse direction "
+            "counts.",
+            "Zhu, Dong, Wang 2022, arXiv 2106.08567",
+            ("the pair of every round dominates it whatever earlier rounds released",),
+        )
+    )
+    return unique_steps(steps)
+
+
+def worst_at(directions: Sequence[Direction], epsilon: float) -> tuple[SaddlePoint, Direction]:
+    """Return the direction with about the largest delta at an epsilon, after its saddle."""
+    candidates = [(direction.estimate.delta(epsilon), direction) for direction in directions]
+    return max(candidates, key=lambda each: each[0].log_delta)
+
+
+def worst_first(
+    question: Question, directions: Sequence[Direction]
+) -> list[tuple[Direction, SaddlePoint]]:
+    """Return the directions with their saddles, the one with the largest answer first."""
+    candidates = [(direction, question.saddle(direction.estimate)) for direction in directions]
+    return sorted(candidates, key=lambda each: -question.size(each[1]))

@@ -29,16 +29,19 @@ from .certificate import (
     wide_interval_warnings,
 )
 from .delta_bounds import fitting_width, upper_delta_bound
-from .derivation import composed_steps, participation_steps
 from .directions import (
     Direction,
+    composed_steps,
     composition_directions,
     estimate_level,
     grid_points_needed,
     initial_width,
     participation,
+    participation_steps,
     quantized_delta,
     quantized_saddle,
+    worst_at,
+    worst_first,
 )
 from .estimate import SaddlePoint
 from .grid import GridTooFine
@@ -122,7 +125,7 @@ class PldEngine:
             return self.certificate(
                 leaves, epsilon, delta, neighbours, ESTIMATE_WIDTH_FACTOR
             ).log_excess
-        saddle, _ = _worst_at(composition_directions(sketched(leaves), neighbours, delta), epsilon)
+        saddle, _ = worst_at(composition_directions(sketched(leaves), neighbours, delta), epsilon)
         return log_odds_over(min(saddle.log_delta, math.log(participation_bound)), delta)
 
     def certificate(
@@ -375,7 +378,7 @@ class _Candidate:
 
 
 def _candidate(directions: Sequence[Direction], epsilon: float) -> _Candidate:
-    saddle, worst = _worst_at(directions, epsilon)
+    saddle, worst = worst_at(directions, epsilon)
     estimated = max(math.exp(min(saddle.log_delta, 0.0)), MIN_CERTIFIED_DELTA)
     return _Candidate(directions, worst, saddle, estimated)
 
@@ -386,20 +389,6 @@ def _needed_at(epsilon: float, directions: Sequence[Direction]) -> Sequence[Dire
     At 0 it is the total variation distance, which is the same in both orders of the data sets.
     """
     return directions[:1] if epsilon == 0.0 else directions
-
-
-def _worst_at(directions: Sequence[Direction], epsilon: float) -> tuple[SaddlePoint, Direction]:
-    """Return the direction with about the largest delta at an epsilon, after its saddle."""
-    candidates = [(direction.estimate.delta(epsilon), direction) for direction in directions]
-    return max(candidates, key=lambda each: each[0].log_delta)
-
-
-def worst_first(
-    question: Question, directions: Sequence[Direction]
-) -> list[tuple[Direction, SaddlePoint]]:
-    """Return the directions with their saddles, the one with the largest answer first."""
-    candidates = [(direction, question.saddle(direction.estimate)) for direction in directions]
-    return sorted(candidates, key=lambda each: -question.size(each[1]))
 
 
 def _refuse_below_floor(delta: float) -> None:

@@ -14,8 +14,14 @@ from typing import Final
 import numpy as np
 
 from ...arrays import BoolArray, FloatArray, IntArray
-from .loss_maps import OppositeGaussians, SampledShift, log_excess, log_mixture, opposite_position
-from .mixtures import MixturePair
+from .mixtures import (
+    MixturePair,
+    OppositeGaussians,
+    SampledShift,
+    log_excess,
+    log_mixture,
+    opposite_position,
+)
 from .noise import UNIT_ROUNDOFF, GaussianNoise, log_normal_masses
 from .pair import Pair
 

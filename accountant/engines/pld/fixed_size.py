@@ -51,16 +51,13 @@ from ...composition import leaves
 from ...errors import InvalidInput, Unsupported
 from ...guarantee import Neighbours, Step
 from ..base import require_both_drawn
-from .atoms import AtomPair
-from .loss_maps import SampledShift, log_excess, log_mixture
-from .mechanism_algebra import from_above, is_single_pair
-from .mixtures import MixturePair
+from .mixtures import MixturePair, SampledShift, log_excess, log_mixture
 from .noise import AdditiveNoise, GaussianNoise, LaplaceNoise, Noise
 from .noisy_sums import mixtures
 from .outcomes import blend
-from .pair import Pair
-from .pair_algebra import two_sided
-from .registry import MIN_SAMPLING_RATE, DominatedMechanism, pairs
+from .pair import Pair, two_sided
+from .pair_parts import AtomPair
+from .registry import MIN_SAMPLING_RATE, DominatedMechanism, from_above, is_single_pair, pairs
 
 INTEGER_SUMS = (ev.DiscreteGaussian, ev.DiscreteLaplace, ev.TruncatedDiscreteGaussian)
 BARE = (ev.RandomizedResponse, ev.Pure, ev.Local, ev.Exponential, ev.Approximate, ev.NoGuarantee)

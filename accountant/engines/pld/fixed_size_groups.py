@@ -47,8 +47,8 @@ from ...amplification.shuffling.profile import Profile, atoms
 from ...arrays import FloatArray
 from ...errors import Unsupported
 from ...guarantee import Step
-from .atoms import AtomPair
 from .pair import Pair
+from .pair_parts import AtomPair
 from .registry import DominatedMechanism, pairs
 
 SLOPE_HALVINGS: Final = 50

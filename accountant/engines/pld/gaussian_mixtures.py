@@ -33,10 +33,10 @@ from ...arrays import FloatArray
 from ...errors import Unsupported
 from ...events.contributions import distribution
 from ...guarantee import Neighbours, Step
-from .bare import worst_pair
 from .binomial import ShiftedGaussian
 from .binomial_mixtures import BinomialLoss
 from .groups import group_pair
+from .outcomes import worst_pair
 from .registry import MIN_NOISE_MULTIPLIER, MIN_SAMPLING_RATE, DominatedMechanism, pairs
 
 MIN_WEIGHT: Final = 1e-100

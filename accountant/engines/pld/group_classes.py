@@ -39,8 +39,8 @@ import numpy as np
 from ... import events as ev
 from ...arrays import FloatArray
 from ...guarantee import Neighbours, Step
-from .atoms import AtomPair
 from .pair import Pair
+from .pair_parts import AtomPair
 from .registry import DominatedMechanism, pairs
 
 BARE_RECORDS: Final = (ev.Pure, ev.Local, ev.RandomizedResponse, ev.Approximate)

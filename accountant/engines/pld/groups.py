@@ -43,12 +43,12 @@ from ...arrays import FloatArray
 from ...errors import Unsupported
 from ...grouping import by_lemma
 from ...guarantee import Neighbours, Step
-from .atoms import AtomPair
-from .bare import worst_pair
 from .binomial import BinomialShifts, GaussianShifts, LaplaceShifts
 from .binomial_mixtures import BinomialLoss, BinomialMixturePair
 from .group_classes import BARE_RECORDS, chained
+from .outcomes import worst_pair
 from .pair import Pair
+from .pair_parts import AtomPair
 from .registry import (
     MAX_SUPPORT_SIZE,
     MIN_NOISE_MULTIPLIER,

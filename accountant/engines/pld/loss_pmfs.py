@@ -28,12 +28,10 @@ from typing import Final
 import numpy as np
 
 from ...arrays import FloatArray, IndexArray
-from .atoms import AtomPair
-from .chords import chord_excess, upward_share
-from .continuous import ContinuousPart
-from .grid import Grid, LossPmf
+from .grid import Grid, LossPmf, chord_excess, upward_share
 from .lower_hull import lower_hull
 from .pair import Pair
+from .pair_parts import AtomPair, ContinuousPart
 
 LEAST_MASS: Final = 5e-324
 """The smallest mass above 0 that a float can be."""
@@ -246,7 +244,7 @@ def _balanced_grid(pair: ContinuousPart, end: tuple[float, float], width: float)
         left = points
     (p_left, q_left), (p_right, q_right) = inner
     p, q = p_left + p_right, q_left + q_right
-    # The chord over that interval and its excess, as in chords.py.
+    # The chord over that interval and its excess, as in grid.py.
     up = (p - np.exp(left) * q) / -math.expm1(-width)
     with np.errstate(divide="ignore", invalid="ignore"):
         at_left = (p - up) * (p_left / q_left / np.exp(left) - 1.0)

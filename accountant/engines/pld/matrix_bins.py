@@ -22,11 +22,10 @@ from ...amplification.group import group_step
 from ...guarantee import Neighbours, Step
 from ..base import contribution
 from ..correlated_noise import HIDDEN_BIN, correlated_noise
-from .atoms import AtomPair
-from .mechanism_algebra import from_above, single_pair
 from .noise import GaussianNoise
 from .pair import Pair
-from .registry import DominatedMechanism, pairs
+from .pair_parts import AtomPair
+from .registry import DominatedMechanism, from_above, pairs, single_pair
 from .scores import strongest_pair
 
 SCOUTED_DELTA: Final = 1e-6

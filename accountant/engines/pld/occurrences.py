@@ -39,10 +39,9 @@ from scipy.special import log_ndtr
 from ...amplification.occurrences import WEIGHT_ERROR, OccurrenceCounts
 from ...arrays import FloatArray
 from ...rootfinding import bisect, mean
-from .atoms import AtomPair
 from .noise import AdditiveNoise, GaussianNoise
-from .pair import Pair
-from .profiles import pair_of_profile
+from .pair import Pair, pair_of_profile
+from .pair_parts import AtomPair
 
 POSITIONS_PER_SCALE: Final = 100.0
 MAX_POSITIONS: Final = 8_000

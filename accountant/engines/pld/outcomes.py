@@ -1,16 +1,23 @@
-"""Mechanisms with finitely many outcomes, and Poisson samples of them."""
+"""Mechanisms with finitely many outcomes: randomized response, bare epsilons, discrete noise.
+
+An event that only states an epsilon names a class of mechanisms: its pair dominates them all, and
+the worst of them attains it.  A given one need not, so of that one it gives no lower bound.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ... import events as ev
 from ...arrays import FloatArray
-from ...guarantee import Neighbours
-from .atoms import AtomPair
+from ...errors import Unsupported
+from ...guarantee import Neighbours, Step
 from .pair import Pair
+from .pair_parts import AtomPair
+from .registry import MAX_SUPPORT_SIZE, DominatedMechanism, pairs
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,3 +47,215 @@ def blend(rate: float, absent: FloatArray, present: FloatArray) -> FloatArray:
     if rate == 1.0:
         return present
     return np.logaddexp(math.log1p(-rate) + absent, math.log(rate) + present)
+
+
+@pairs.register(ev.RandomizedResponse)
+def _randomized_response(
+    event: ev.RandomizedResponse, neighbours: Neighbours
+) -> DominatedMechanism:
+    return response(event, 1.0, neighbours)
+
+
+@pairs.register(ev.Pure)
+def _pure(event: ev.Pure, neighbours: Neighbours) -> DominatedMechanism:  # noqa: ARG001
+    return whole_class(event.epsilon, 0.0)
+
+
+@pairs.register(ev.Local)
+def _local(event: ev.Local, neighbours: Neighbours) -> DominatedMechanism:  # noqa: ARG001
+    return whole_class(event.epsilon, 0.0)
+
+
+@pairs.register(ev.Exponential)
+def _exponential(event: ev.Exponential, neighbours: Neighbours) -> DominatedMechanism:  # noqa: ARG001
+    return worst_pair(event.epsilon, 0.0, 1.0)
+
+
+@pairs.register(ev.Approximate)
+def _approximate(event: ev.Approximate, neighbours: Neighbours) -> DominatedMechanism:  # noqa: ARG001
+    return whole_class(event.epsilon, event.delta)
+
+
+@pairs.register(ev.NoGuarantee)
+def _no_guarantee(event: ev.NoGuarantee, neighbours: Neighbours) -> DominatedMechanism:  # noqa: ARG001
+    return worst_pair(0.0, 1.0, 1.0)
+
+
+def response(
+    event: ev.RandomizedResponse, rate: float, neighbours: Neighbours
+) -> DominatedMechanism:
+    if neighbours != "replace-one":
+        # What an absent unit reports is not said, so only the epsilon counts, for any report.
+        return worst_pair(event.epsilon, 0.0, rate)
+    exact = _response_outcomes(event).pair(rate, "add-remove")
+    step = Step(
+        "mechanism",
+        f"{event.categories} outcomes; the true one is e^{event.epsilon:g} times as likely.",
+        "Kairouz, Bonawitz, Ramage 2016, arXiv 1602.07387",
+        (f"neighbours: {neighbours}",),
+    )
+    return DominatedMechanism(exact, exact, rate == 1.0, (step,))
+
+
+def _response_outcomes(event: ev.RandomizedResponse) -> Outcomes:
+    log_total = math.log1p((event.categories - 1) * math.exp(-event.epsilon))
+    true, other = -log_total, -event.epsilon - log_total
+    rest = other + math.log(event.categories - 2) if event.categories > 2 else -math.inf
+    keep = 3 if event.categories > 2 else 2
+    return Outcomes(np.array([other, true, rest])[:keep], np.array([true, other, rest])[:keep])
+
+
+def whole_class(epsilon: float, delta: float, rate: float = 1.0) -> DominatedMechanism:
+    """Return the pair of all (epsilon, delta)-DP mechanisms, which the worst of them attains.
+
+    So it does on a Poisson sample, by answering whether the unit is in it.
+    """
+    worst = worst_pair(epsilon, delta, rate)
+    return replace(worst, class_pair=worst.pair)
+
+
+def worst_pair(epsilon: float, delta: float, rate: float) -> DominatedMechanism:
+    """Return the pair that dominates every (epsilon, delta)-DP mechanism, Poisson sampled at
+    `rate`.
+
+    With probability delta it tells everything; otherwise it is a binary randomized response.
+    """
+    log_rest = math.log1p(-delta) if delta < 1.0 else -math.inf
+    log_delta = math.log(delta) if delta > 0.0 else -math.inf
+    true = log_rest - math.log1p(math.exp(-epsilon))
+    other = true - epsilon
+    # Outcomes without the unit, then with it: one that shows the unit, the two of a randomized
+    # response, one that shows its absence.
+    outcomes = Outcomes(
+        np.array([-math.inf, other, true, log_delta]),
+        np.array([log_delta, true, other, -math.inf]),
+    )
+    pair = outcomes.pair(rate, "add-remove")
+    step = Step(
+        "mechanism",
+        f"The worst ({epsilon:g}, {delta:g})-DP mechanism"
+        + (f", Poisson sampled at {rate:g}." if rate < 1.0 else "."),
+        "Kairouz, Oh, Viswanath 2017, arXiv 1311.0776",
+        (
+            "its parameters hold for the neighbouring relation of this account",
+            "they name a class of mechanisms, some of which lose less",
+        ),
+    )
+    return DominatedMechanism(pair, None, rate == 1.0, (step,))
+
+
+@pairs.register(ev.DiscreteGaussian)
+def _discrete_gaussian(event: ev.DiscreteGaussian, neighbours: Neighbours) -> DominatedMechanism:
+    return integer_sum(event, 1.0, neighbours)
+
+
+@pairs.register(ev.DiscreteLaplace)
+def _discrete_laplace(event: ev.DiscreteLaplace, neighbours: Neighbours) -> DominatedMechanism:
+    return integer_sum(event, 1.0, neighbours)
+
+
+@pairs.register(ev.TruncatedDiscreteGaussian)
+def _truncated_discrete_gaussian(
+    event: ev.TruncatedDiscreteGaussian, neighbours: Neighbours
+) -> DominatedMechanism:
+    return integer_sum(event, 1.0, neighbours)
+
+
+def integer_sum(
+    event: ev.DiscreteGaussian | ev.DiscreteLaplace | ev.TruncatedDiscreteGaussian,
+    rate: float,
+    neighbours: Neighbours,
+) -> DominatedMechanism:
+    """Return the pair of a Poisson sample at `rate`; all of it at 1.
+
+    Log-concave noise has monotone likelihood ratios, so the best tests are thresholds and the
+    farthest shift shows most.
+    """
+    reach = event.sensitivity
+    if neighbours == "replace-one" and rate == 1.0:
+        reach *= 2  # only the distance between the two data sets matters
+    if isinstance(event, ev.TruncatedDiscreteGaussian):
+        outcomes, omitted_mass = _truncated_outcomes(event, reach), 0.0
+        name, steps_source = (
+            f"Discrete Gaussian, cut at {event.bound:,},",
+            "derived in engines/pld/outcomes.py",
+        )
+    elif isinstance(event, ev.DiscreteGaussian):
+        outcomes, omitted_mass = _discrete_gaussian_outcomes(event, reach), 1e-290
+        name, steps_source = "Discrete Gaussian", "Canonne, Kamath, Steinke 2020, arXiv 2004.00010"
+    else:
+        outcomes, omitted_mass = _discrete_laplace_outcomes(event, reach), 0.0
+        name, steps_source = (
+            "Discrete Laplace",
+            "Ghosh, Roughgarden, Sundararajan 2012, arXiv 0811.2841",
+        )
+    direct = neighbours if rate < 1.0 else "add-remove"
+    pair = outcomes.pair(rate, direct, omitted_mass)
+    step = Step(
+        "mechanism",
+        f"{name} noise of multiplier {event.noise_multiplier:g} on an integer sum, shifted by "
+        f"{reach} against itself" + (f", Poisson sampled at {rate:g}." if rate < 1.0 else "."),
+        steps_source,
+        (
+            f"the release is one integer; a unit contributes at most {event.sensitivity}",
+            f"neighbours: {neighbours}",
+        ),
+    )
+    symmetric = rate == 1.0 or neighbours == "replace-one"
+    return DominatedMechanism(pair, pair, symmetric, (step,))
+
+
+def _discrete_gaussian_outcomes(event: ev.DiscreteGaussian, reach: int) -> Outcomes:
+    sigma = event.noise_multiplier * event.sensitivity
+    # Beyond 37 standard deviations the mass is below 1e-290; it is counted as unseen.
+    radius = math.ceil(37.0 * sigma) + 1
+    if 2 * (radius + reach) + 1 > MAX_SUPPORT_SIZE:
+        raise Unsupported(
+            f"A discrete Gaussian of standard deviation {sigma:g} has too many outcomes to list.",
+            next_step="Use --engine rdp, whose bound holds for any standard deviation.",
+        )
+    # log of e^(-z^2 / (2 sigma^2)) / total on integers; the total is that of the range, and what
+    # lies beyond it counts as omitted mass.
+    x = np.arange(-radius - reach, radius + reach + 1, dtype=float)
+    z = np.arange(-radius, radius + 1, dtype=float)
+    log_total = math.log(float(np.exp(-0.5 * (z / sigma) ** 2).sum()))
+    around = [-0.5 * ((x - centre) / sigma) ** 2 - log_total for centre in (0, reach, -reach)]
+    return Outcomes(*around)
+
+
+def _truncated_outcomes(event: ev.TruncatedDiscreteGaussian, reach: int) -> Outcomes:
+    """Outcomes of noise in [-bound, bound]; beyond, one data set gives what the other cannot."""
+    sigma, bound = event.noise_multiplier * event.sensitivity, event.bound
+    if 2 * (bound + reach) + 1 > MAX_SUPPORT_SIZE:
+        raise Unsupported(f"A bound of {bound:,} gives too many outcomes to list.")
+    x = np.arange(-bound - reach, bound + reach + 1, dtype=float)
+    z = np.arange(-bound, bound + 1, dtype=float)
+    log_total = math.log(math.fsum(np.exp(-0.5 * (z / sigma) ** 2).tolist()))
+    around = [
+        np.where(
+            np.abs(x - centre) <= bound, -0.5 * ((x - centre) / sigma) ** 2 - log_total, -np.inf
+        )
+        for centre in (0, reach, -reach)
+    ]
+    return Outcomes(*around)
+
+
+def _discrete_laplace_outcomes(event: ev.DiscreteLaplace, reach: int) -> Outcomes:
+    """Outcomes with everything from `reach` up, and from -`reach` down, taken together.
+
+    Beyond the centres the likelihood ratios are constant, so nothing is lost.
+    """
+    scale = event.noise_multiplier * event.sensitivity
+    if 2 * reach + 1 > MAX_SUPPORT_SIZE:
+        raise Unsupported(f"A sensitivity of {reach} gives too many outcomes to list.")
+    x = np.arange(-reach, reach + 1, dtype=float)
+    log_norm = math.log(math.tanh(0.5 / scale))
+    log_tail = -math.log(-math.expm1(-1.0 / scale))  # of a geometric series
+    around = []
+    for centre in (0, reach, -reach):
+        logs = -np.abs(x - centre) / scale + log_norm
+        # At +-reach the ends stand for whole tails, whose terms fall away from the centre.
+        logs[-1] += log_tail
+        logs[0] += log_tail
+        around.append(logs)
+    return Outcomes(*around)

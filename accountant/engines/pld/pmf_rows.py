@@ -24,8 +24,8 @@ from typing import Final
 import numpy as np
 
 from ...arrays import BoolArray, FloatArray, IntArray
-from .chords import chord_excess, upward_share
 from .families import CountedPair, Family
+from .grid import chord_excess, upward_share
 from .noise import UNIT_ROUNDOFF
 
 CELLS_PER_ROW: Final = 192

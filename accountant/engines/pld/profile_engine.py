@@ -17,8 +17,8 @@ from ...guarantee import Bounds, Neighbours
 from ..base import Answer
 from .certificate import checked_bounds, upper_on
 from .delta_bounds import DeltaBound, lower_delta_bound
-from .directions import participation
-from .engine import COARSE_WIDTH_FACTOR, PldEngine, worst_first
+from .directions import participation, worst_first
+from .engine import COARSE_WIDTH_FACTOR, PldEngine
 from .grid import GridTooFine
 from .questions import LEAST_DELTA
 

@@ -33,11 +33,11 @@ from scipy.special import log_ndtr
 from ... import events as ev
 from ...guarantee import Neighbours, Step
 from ..loss_ranges import LARGEST_EXPONENT
-from .atoms import AtomPair
-from .bare import worst_pair
 from .noise import GaussianNoise, LaplaceNoise
 from .noisy_sums import noisy_sum
+from .outcomes import worst_pair
 from .pair import Pair
+from .pair_parts import AtomPair
 from .registry import DominatedMechanism, pairs
 
 MAX_COUNTS: Final = 100_000

@@ -46,12 +46,10 @@ from ...guarantee import Neighbours, Step
 from ..base import drawn_instead
 from .allocation import additive_noise
 from .fixed_size import BARE, without_replacement
-from .mechanism_algebra import single_pair
 from .noise import UNIT_ROUNDOFF, AdditiveNoise
 from .occurrences import Occurrences
-from .pair import Pair
-from .pair_algebra import mixture_of_pairs, scaled_measures, two_sided
-from .registry import MIN_SAMPLING_RATE, DominatedMechanism, pairs
+from .pair import Pair, mixture_of_pairs, scaled_measures, two_sided
+from .registry import MIN_SAMPLING_RATE, DominatedMechanism, pairs, single_pair
 
 REACH_TAIL: Final = 1e-40
 """The tail down to which the losses of all parts together reach."""

@@ -22,19 +22,15 @@ from . import (  # noqa: F401  (they enter their events)
     epochs,
     fixed_size,
     groups,
-    listed_mixture,
-    listed_orders,
     matrix_bins,
+    mixture,
+    releases,
     sampled,
-    selections,
-    shuffled,
-    truncated_noise,
     tuning,
 )
-from .conversion import best_delta, best_epsilon
+from .conversion import Divergence, best_delta, best_epsilon
 from .curves import Curve, curve
 from .moments import RENYI_OUTWARD_FACTOR
-from .order_search import Divergence
 
 _COMPOSITION_SOURCE = "Mironov 2017, Proposition 1, arXiv 1702.07476v3"
 _BY_DEFINITION = "by definition"

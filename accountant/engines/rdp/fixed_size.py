@@ -42,10 +42,18 @@ from ...composition import Leaf, leaves
 from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
 from ..base import require_both_drawn
-from .curves import Curve, curve, interpolated, laplace_pair, pure_pair, response_pair, shift_ratio
+from .curves import Curve, curve, interpolated, laplace_pair, pure_pair, shift_ratio
 from .joint import joint, joint_of_leaves, single_release
-from .moments import RENYI_OUTWARD_FACTOR, Pair, mixed, renyi
-from .quadrature import MAX_QUADRATURE_NODES, MAX_QUADRATURE_NOISE, MIN_QUADRATURE_NOISE
+from .moments import (
+    MAX_QUADRATURE_NODES,
+    MAX_QUADRATURE_NOISE,
+    MIN_QUADRATURE_NOISE,
+    RENYI_OUTWARD_FACTOR,
+    Pair,
+    mixed,
+    renyi,
+)
+from .releases import response_pair
 
 MAX_SUMMED_ORDER: Final = 20_000
 """Integer orders beyond this get the curve without sampling instead."""

@@ -13,17 +13,9 @@ from ...amplification.group import along_chain, by_mironov, group_step, lemma, t
 from ...arrays import FloatArray
 from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
-from .curves import (
-    Curve,
-    approximate,
-    capped,
-    curve,
-    matrix_gaussian,
-    of_pair,
-    pure_pair,
-    set_aside,
-)
+from .curves import Curve, capped, curve, matrix_gaussian, of_pair, pure_pair, set_aside
 from .mixture import Mixture
+from .releases import approximate
 
 _GROUP_SOURCE = (
     "derived in amplification/group.py (optimised triangle inequality); Mironov 2017, "

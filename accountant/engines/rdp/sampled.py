@@ -41,28 +41,31 @@ from ..base import Registry, contribution, sampled_instead
 from .curves import (
     NOTHING,
     Curve,
-    approximate,
     capped,
     curve,
     gaussian,
     interpolated,
     laplace_pair,
     lowered,
-    no_guarantee,
     of_pair,
     pure_pair,
     set_aside,
     shift_ratio,
 )
-from .moments import RENYI_OUTWARD_FACTOR, Pair, mixed, renyi, renyi_from_below
-from .quadrature import (
+from .moments import (
     MAX_QUADRATURE_NODES,
     MAX_QUADRATURE_NOISE,
     MAX_SHIFT_ANGLE,
     MIN_QUADRATURE_NOISE,
     QUADRATURE_MISSED_MASS,
+    RENYI_OUTWARD_FACTOR,
+    Pair,
+    mixed,
+    renyi,
+    renyi_from_below,
     trapezoid_step,
 )
+from .releases import approximate, no_guarantee
 
 Sampler = Callable[[float], Curve]
 """From the sampling rate, strictly between 0 and 1, to the curve."""

@@ -2,11 +2,10 @@
 
 `strategies` turns a strategy into its matrix, `participations` says in which rounds one unit may
 contribute together, `separated` and `patterns` look for the worst of these, `directions` for the
-worst vectors, `bounds` puts them together, and `front` is what is asked from outside.
+worst vectors, and `bounds` puts them together: it is what is asked from outside.
 """
 
-from .bounds import MatrixSensitivity, sensitivity_bounds
-from .front import sensitivity
+from .bounds import MatrixSensitivity, sensitivity, sensitivity_bounds
 from .strategies import MAX_MATRIX_ENTRIES, column_bands, strategy_matrix, strategy_steps
 
 __all__ = [

@@ -3,16 +3,14 @@
     membership_tier(settings, models=64, targets=16)      # replicas of a run, by coins
     released_tier(settings, Checkpoint.read(path))        # the model that it released
 
-One file for each attack: `lira`, `rmia`, `loss`; `user_scores` sums the scores of records over
-their user, `trials` has the confidence intervals, `claim_limits` what a claim allows any attack.
+`scores` has the attacks, `evidence` what they see and the sums of records' scores over their user,
+`trials` has the confidence intervals and what a claim allows any attack.
 """
 
-from .evidence import Evidence, confidence
-from .released import released_tier
+from .evidence import Evidence, confidence, per_unit
 from .results import measurements
-from .tier import ATTACKS, LEVELS, evidence_of, membership_tier, trials_of
+from .tier import ATTACKS, LEVELS, evidence_of, membership_tier, released_tier, trials_of
 from .trials import Trials
-from .user_scores import per_unit
 
 __all__ = [
     "ATTACKS",

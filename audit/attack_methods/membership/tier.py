@@ -7,11 +7,17 @@ attacker who knows the records of everybody and not who took part.
 What is found is a function of private records.  It is for whoever may see them, unless the data set
 is public; it belongs in no public log.
 
-The loss threshold: what a model has trained on, it is surer of.
+**The loss threshold**: what a model has trained on, it is surer of.  It needs no shadows, and says
+nothing that is fitted to a record: records that are easy for every model look like members.
+Source: Yeom, Giacomelli, Fredrikson and Jha 2018, *Privacy Risk in Machine Learning*, arXiv
+1709.01604, section 3.
 
-It needs no shadows, and says nothing that is fitted to a record: records that are easy for every
-model look like members.  Source: Yeom, Giacomelli, Fredrikson and Jha 2018, *Privacy Risk in
-Machine Learning*, arXiv 1709.01604, section 3.
+**The model that a run released**: is its loss lower on its users than on held-out records?  There
+is one model, and nobody tossed a coin: members are the run's users, and strangers are made of
+held-out test records, dealt at random into pseudo-users of the same sizes.  What sets test records
+apart for other reasons (another year, another hospital, how records were dealt to users) counts
+here as well, so this is no membership inference; it is what anybody who has both kinds of records
+sees first.
 """
 
 from __future__ import annotations
@@ -31,23 +37,24 @@ from ....fl.data.federation import Federation
 from ...measurement import Measurement
 from ...shadows import Design, Executor, Replica, all_cores, design, replicas
 from ...shadows.replicas import without_cryptography
-from . import lira
 from .evidence import (
     Evidence,
     confidence,
     log_likelihood,
+    matched,
+    per_unit,
     require_likelihood,
     require_same_features,
     shared_records,
     unseen_test_records,
 )
 from .results import AttackDescription, Sample, measurements
-from .rmia import ratio, rmia
+from .scores import lira_offline, lira_online, ratio, rmia
 from .trials import Trials, require_both
-from .user_scores import per_unit
 
 if TYPE_CHECKING:
     from ....fl.models import Model
+    from ....fl.running.checkpoint import Checkpoint
     from ....fl.running.prepared_run import PreparedRun
     from ....fl.settings.schema import Settings
 
@@ -68,8 +75,8 @@ _NAMED_SCORES: Final[Mapping[str, tuple[str, Score]]] = {
         "RMIA's log ratio, offline",
         lambda evidence, level: rmia(evidence, level=level, statistic=ratio),
     ),
-    "lira": ("LiRA, online", lambda evidence, _: lira.online(evidence)),
-    "lira-offline": ("LiRA, offline", lambda evidence, _: lira.offline(evidence)),
+    "lira": ("LiRA, online", lambda evidence, _: lira_online(evidence)),
+    "lira-offline": ("LiRA, offline", lambda evidence, _: lira_offline(evidence)),
     "loss": ("loss threshold", lambda evidence, _: loss(evidence)),
 }
 ATTACKS: Final = tuple(_NAMED_SCORES)
@@ -251,3 +258,86 @@ def _named(description: AttackDescription, attack: str, level: str) -> AttackDes
     each = "all records of a user together" if level == "user" else "single records"
     sample = {"attack": attack, **description.sample}
     return replace(description, what=f"{_NAMED_SCORES[attack][0]}: {each}", sample=sample)
+
+
+_ABOUT: Final = AttackDescription(
+    what="released model, loss threshold",
+    level="user",
+    neighbours="add-remove",
+    assumes=(
+        "members are the run's own users and strangers are pseudo-users of held-out records: no "
+        "coin decided who is which, so other differences between them count as well",
+    ),
+)
+
+
+def released_tier(
+    settings: Settings, checkpoint: Checkpoint, *, level: Level = "user", seed: int = 0
+) -> tuple[Measurement, ...]:
+    """Return how a released model's loss tells training users from held-out records.
+
+    `settings` are the run's, `checkpoint` is its `model.npz`.  At level `user` the score is the sum
+    over a user's records; as many users are compared as test records give pseudo-users of their
+    sizes.  `seed` deals the test records.
+
+    Raises `InvalidInput` for a model that does not fit the settings, or too few test records, and
+    `Unsupported` where a record by itself has no likelihood (`cox`).
+    """
+    validate.choice(LEVELS, level=level)
+    rng = np.random.default_rng(validate.count_from(0, seed=seed))
+    from ....fl.running.preparation import prepare
+
+    prepared = prepare(settings)
+    require_likelihood(prepared.model)
+    _require_same_model(checkpoint, prepared.model.name)
+    federation = prepared.federation
+    require_same_features(prepared.model, federation)
+    kept = unseen_test_records(federation)
+    if checkpoint.moments is not None:
+        federation = checkpoint.moments.applied(federation)
+    labels, held_out = cast(IntArray, federation.labels), cast(IntArray, federation.test_labels)
+    model, parameters = prepared.model, checkpoint.parameters
+    with np.errstate(all="ignore"):  # what diverged is refused below
+        sure = log_likelihood(confidence(model, parameters, federation.features, labels))
+        strange = log_likelihood(
+            confidence(model, parameters, federation.test_features[kept], held_out[kept])
+        )
+    about = replace(
+        _ABOUT,
+        level=level,
+        sample={
+            "attack": "loss",
+            "loss on members": float(-sure.mean()),
+            "loss on strangers": float(-strange.mean()) if len(strange) else "none",
+        },
+    )
+    if level == "record":
+        scores = np.concatenate([sure, strange])
+        # A test record is somebody's of whom nothing else is known.
+        people = np.concatenate([federation.user, federation.users + np.arange(len(strange))])
+        members = np.arange(len(scores)) < len(sure)
+        return measurements(Trials(scores[None], members[None], people), about)
+    sizes = np.bincount(federation.user, minlength=federation.users)
+    taken, pseudo = matched(sizes, len(strange), rng)
+    if not len(taken):
+        raise InvalidInput(
+            f"There are too few test records ({len(strange)}) for a pseudo-user.",
+            "A pseudo-user has as many records as a user.",
+            "Choose the level 'record'.",
+        )
+    inside = per_unit(sure[None], federation.user, federation.users)[:, taken]
+    dealt = pseudo >= 0
+    outside = per_unit(strange[None, dealt], pseudo[dealt], len(taken))
+    scores = np.concatenate([inside, outside], axis=1)
+    about = replace(about, sample={**about.sample, "pseudo-users": len(taken)})
+    members = np.arange(2 * len(taken)) < len(taken)
+    return measurements(Trials(scores, members[None], np.arange(2 * len(taken))), about)
+
+
+def _require_same_model(checkpoint: Checkpoint, name: str) -> None:
+    """Raise `InvalidInput` for a model of another kind, though it may have as many parameters."""
+    if checkpoint.model != name:
+        raise InvalidInput(
+            f"The released model is of the kind {checkpoint.model!r:.60}; the settings say {name}.",
+            next_step="Give the settings and the model of one run.",
+        )

@@ -9,7 +9,7 @@ from itertools import product
 from typing import Final
 
 from ....accountant.errors import Unsupported, counted, enumerated
-from ...description.lists import RELEASE_FAMILIES
+from ...description.key import RELEASE_FAMILIES
 from ..checked_run import CheckedRun
 from ..loader_passes import ROUNDING
 from ..release_readings import followed_release

@@ -10,7 +10,7 @@ from typing import Final
 
 from ...description.printed_number import half_unit_of
 from ...description.run_description import Phase
-from ...description.sampling_facts import RATE_TOLERANCE
+from ...description.schedule_facts import RATE_TOLERANCE
 from ..checked_run import CHOSEN_NOISE_UNIT, PASSES_TOLERANCE, CheckedRun, was_chosen
 from .completion import Alternative, Choice, End, in_option
 from .passes import steps_agree

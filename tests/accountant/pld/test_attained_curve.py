@@ -9,8 +9,7 @@ from scipy.special import ndtr
 from privplan.accountant import events as ev
 from privplan.accountant.account import account
 from privplan.accountant.composition import Leaf, leaves
-from privplan.accountant.engines.pld.attained_curve import AttainedCurve, attained_curves
-from privplan.accountant.engines.pld.curve import delta_curves
+from privplan.accountant.engines.pld.curve import AttainedCurve, attained_curves, delta_curves
 from privplan.accountant.guarantee import NEIGHBOURS, Neighbours
 
 from ...cases import for_each

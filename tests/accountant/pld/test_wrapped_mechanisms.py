@@ -15,8 +15,7 @@ from privplan.accountant import events as ev
 from privplan.accountant.composition import Leaf, leaves
 from privplan.accountant.engines.pld.directions import composition_directions
 from privplan.accountant.engines.pld.engine import PldEngine
-from privplan.accountant.engines.pld.mechanism_algebra import composed, from_above, repeated
-from privplan.accountant.engines.pld.registry import pairs
+from privplan.accountant.engines.pld.registry import composed, from_above, pairs, repeated
 from privplan.accountant.errors import PrivplanError
 
 from ...cases import for_each

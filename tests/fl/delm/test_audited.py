@@ -174,7 +174,7 @@ def test_a_log_states_the_last_gradient_by_its_digest_where_clients_are_compared
 def test_membership_of_records_on_released_components_is_refused(tmp_path: Path) -> None:
     """What a PCA released is of one run: no replica has the same components."""
     from privplan.accountant.errors import Unsupported
-    from privplan.audit.attack_methods.membership.released import released_tier
+    from privplan.audit.attack_methods.membership.tier import released_tier
     from privplan.fl.running.checkpoint import MODEL_FILE, Checkpoint
 
     keys = {"sensitivity": "proven", "pca": "gaussian", "components": 5}

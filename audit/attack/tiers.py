@@ -1,4 +1,4 @@
-"""How many canaries a run is rehearsed with, and which rehearsals are too large to begin.
+"""The tiers of an attack: functions that are imported at their first call, and rehearsal sizes.
 
 A log is a stranger's, and could ask for work without end.  What a rehearsal costs is estimated
 from the settings, roughly: to hours, not to minutes.
@@ -6,11 +6,50 @@ from the settings, roughly: to hours, not to minutes.
 
 from __future__ import annotations
 
-from typing import Final
+import importlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
 
 from ...accountant.errors import InvalidInput
 from ...fl.canaries.rehearsal_settings import usual_canaries, work_of
 from ...fl.settings.schema import Settings
+from ..measurement import Measurement
+
+
+@dataclass(frozen=True)
+class TierFunctions:
+    """The functions of the tiers: `default` has those of this package, a test may pass others."""
+
+    rehearse: Callable[..., Any]
+    claim: Callable[..., Measurement]
+    robust: Callable[..., Measurement]
+    residual: Callable[..., Sequence[Measurement]]
+    membership: Callable[..., Sequence[Measurement]]
+    seal: Callable[[Path, Sequence[Measurement]], Path]
+
+    @classmethod
+    def default(cls) -> TierFunctions:
+        """Return this package's own functions."""
+        return cls(
+            rehearse=_imported_at_call("canaries", "rehearse"),
+            claim=_imported_at_call("canaries", "claim_tier"),
+            robust=_imported_at_call("canaries", "robust_tier"),
+            residual=_imported_at_call("residual", "residual_tier"),
+            membership=_imported_at_call("attack_methods.membership", "membership_tier"),
+            seal=_imported_at_call("residual", "write_sealed_report"),
+        )
+
+
+def _imported_at_call(module: str, name: str) -> Callable[..., Any]:
+    """Return a function of a sibling module, which is imported by the first call."""
+
+    def call(*args: Any, **options: Any) -> Any:
+        return getattr(importlib.import_module(f"..{module}", __package__), name)(*args, **options)
+
+    return call
+
 
 DEFAULT_CANARIES: Final = 50_000
 """How many canaries are used unless told otherwise, where one rehearsal carries all of them."""
