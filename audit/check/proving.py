@@ -29,6 +29,9 @@ BEYOND: Final = {
 }
 """Rarer samplers, which the bounds cover as well."""
 
+MOST_CHECK_WORK: Final = 2_500
+"""Most units of work of all runs that a description allows: some ten seconds."""
+
 ENDS: Final[tuple[End, End]] = ("least", "most")
 
 ALIKE: Final = ("poisson", "full")
@@ -67,11 +70,11 @@ def _too_much_work(run: CheckedRun) -> str:
                     continue  # which is refused there
                 events |= {event for some in runs for event in events_of(some.run)}
     work = sum(map(_work_of, events))
-    if work <= MOST_WORK:
+    if work <= MOST_CHECK_WORK:
         return ""
     return (
         f"The runs that the description allows are {work:,} units of work, and the limit is "
-        f"{MOST_WORK:,}: state more of what is open, first of all sampling.method."
+        f"{MOST_CHECK_WORK:,}: state more of what is open, first of all sampling.method."
     )
 
 

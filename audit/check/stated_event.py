@@ -6,6 +6,7 @@ from typing import Final
 
 from ...accountant import events as ev
 from ...accountant.guarantee import as_neighbours
+from ...accountant.work import MOST_WORK, work_of
 from .bounding_event import BoundingEvent, RunEvents
 from .checked_run import CheckedRun
 from .completions.facts import periods
@@ -44,7 +45,8 @@ def whole_event(run: CheckedRun, *, sampled: bool = True) -> RunEvents:
     relation = as_neighbours(settings.neighbours)
     released = tuple(released_under(run, each, relation) for each in settings.releases)
     # A record may be one of those that a group of the event counts together.
-    inner = of_unit(run, without_groups(event) if settings.unit == "record" else event)
+    alone = settings.unit == "record" and work_of(event) <= MOST_WORK
+    inner = of_unit(run, without_groups(event) if alone else event)
     every = of_unit(run, ev.Compose((event, *released)) if released else event)
     # The steps of an event are those that one accountant composed.
     least = settings.restarts * periods(run, upper=False)

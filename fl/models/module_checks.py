@@ -61,7 +61,7 @@ def require_sound(module: object, door: Door) -> nn.Module:
         if isinstance(layer, _BatchNorm) and door.unit == "record":
             raise refused(
                 door,
-                f"has a {type(layer).__name__} at {where}",
+                f"has the layer {type(layer).__name__} at {where}",
                 f"{_MIXES} The unit is one record.",
                 "Use torch.nn.GroupNorm or torch.nn.LayerNorm.",
             )

@@ -19,8 +19,8 @@ from privplan.fl.canaries.memory_log import MemoryLog
 from privplan.fl.data.federation import Federation
 from privplan.fl.datasets.low_rank import low_rank_rows
 from privplan.fl.declarations.registry import declaration_of
+from privplan.fl.fedpower.directions import directions
 from privplan.fl.fedpower.iterate import first_basis
-from privplan.fl.fedpower.measure import directions
 from privplan.fl.frame.rounds import simulated_rounds
 from privplan.fl.training.local_training import NoTraining
 

@@ -7,7 +7,7 @@ import pytest
 
 from privplan.accountant.arrays import FloatArray
 from privplan.accountant.errors import InvalidInput
-from privplan.fl.fedpower.measure import directions, singular_values
+from privplan.fl.fedpower.directions import directions, singular_values
 from privplan.fl.fedpower.settings import FedPowerSettings
 
 from ...cases import for_each

@@ -15,7 +15,7 @@ from privplan.accountant.errors import InvalidInput
 from privplan.accountant.mechanisms import NoisyGram
 from privplan.accountant.mechanisms.gram_row_grid import grid_rows
 from privplan.fl.fedpower import rows as data_rows
-from privplan.fl.fedpower.measure import design_of, directions
+from privplan.fl.fedpower.directions import design_of, directions
 from privplan.fl.fedpower.settings import FedPowerSettings
 
 from ...cases import for_each
