@@ -120,7 +120,7 @@ def test_a_sampler_makes_the_same_phases_little_work(
 @for_each(
     "rows, facts",
     [
-        (1, {}),
+        (1, {"method": "shuffled", "records": 100_000}),
         (3, {"method": "poisson", "accumulation": 4}),
         (3, {"method": "poisson", "unit": "user", "records_per_user": 5}),
     ],

@@ -45,8 +45,7 @@ def test_a_printed_rate_leaves_open_how_many_passes_a_shuffled_loader_made() -> 
     assert ends(of(1.0, **facts, **how, batch=258))[1] < passes.lower
 
 
-@for_each("batch", [256, 258, 260, 261])
-@for_each("neighbours", ["zero-out", "add-remove"])
+@for_each("batch, neighbours", [(256, "add-remove"), (258, "zero-out"), (260, "zero-out")])
 def test_a_printed_rate_leaves_open_what_a_shuffled_loader_drops(
     batch: int, neighbours: str
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import Decimal
+from functools import cache
 from typing import Any
 
 import pytest
@@ -54,6 +55,7 @@ DESCRIPTIONS: dict[str, tuple[float, dict[str, Any]]] = {
 DESCRIPTIONS["renewals"][1]["renews_every_days"] = 3
 
 
+@cache
 def described(name: str) -> CheckResult:
     claim, facts = DESCRIPTIONS[name]
     return of(claim, **facts)
@@ -127,10 +129,7 @@ def test_a_row_has_the_ends_of_the_run_that_its_options_name(
 REPLIES: dict[str, Any] = {"noise_multiplier": 4.0, "steps": 10, "method": "full"}
 
 
-@for_each(
-    "name",
-    [*DESCRIPTIONS, "replies"],
-)
+@for_each("name", [*DESCRIPTIONS, "replies"])
 def test_every_row_says_what_it_is_about(name: str) -> None:
     result = (
         of(1.0, **REPLIES, expected_replies=10, replies=9) if name == "replies" else described(name)
