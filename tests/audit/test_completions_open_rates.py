@@ -55,6 +55,13 @@ def test_a_printed_rate_leaves_open_what_a_shuffled_loader_drops(
     assert narrows(of(1.0, **facts, **how, batch=batch), of(1.0, **facts, **how))
 
 
+def test_a_printed_rate_of_a_phase_leaves_as_much_open() -> None:
+    how: dict[str, Any] = {"method": "shuffled", "neighbours": "zero-out"}
+    of_rate = of(1.0, **(PRINTED | {"noise_multiplier": 6.0}), steps=3440, **how)
+    of_phase = of(1.0, phases=[[6.0, Decimal("0.0043"), 3440]], **how)
+    assert ends(of_phase) == ends(of_rate)
+
+
 @for_each("last", ["dropped", "kept"])
 @for_each("batch", [256, 257, 259, 260])
 def test_epochs_at_a_printed_rate_cover_the_loaders_that_print_it(batch: int, last: str) -> None:
