@@ -53,6 +53,7 @@ class Proof:
     word about the sampler alone pins down.  `class_lower` is the lower end for
     the worst of a class of mechanisms that the run names by bare numbers; another may lose less.
     `spread` has the bounds of each run that the description allows, where these are several.
+    `refused` says that nothing was accounted for, as all of it would be too much work.
     """
 
     bounds: Bounds | None
@@ -63,6 +64,7 @@ class Proof:
     class_lower: float = 0.0
     spread: tuple[tuple[Completion, Bounds], ...] = ()
     unsettled: frozenset[str] = frozenset()
+    refused: bool = False
 
 
 def _joins(event: ev.Event) -> bool:

@@ -85,7 +85,12 @@ class CheckCase:
         return self.severity() if leading else "warning"
 
     def otherwise(self, **changes: object) -> Bounds | None:
-        """Return what would be proven with other settings; None where facts are lacking."""
+        """Return what would be proven with other settings; None where facts are lacking.
+
+        Of a run that was refused as too much work nothing is accounted for, in no other way either.
+        """
+        if self.proof.refused:
+            return None
         return reference_of(self.run.with_settings(**changes))
 
     def severity(self, without: Bounds | None = None) -> Severity:

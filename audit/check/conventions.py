@@ -78,10 +78,12 @@ def conventions_of(run: CheckedRun) -> tuple[Convention, ...]:
 
 
 def _users_are_wholes(run: CheckedRun) -> bool:
-    """Return whether users may be protected, and nobody said that they are drawn and clipped so."""
+    """Return whether users may be protected, and nobody said how they are drawn and clipped."""
     users = run if run.of_users is None else run.of_users
-    said = (users.settings.clip_bounds, users.settings.sampled) == ("unit", "users")
-    return users.settings.unit == "user" and users.event is None and not said
+    said = (users.settings.clip_bounds, users.settings.sampled)
+    # Where it is by records, a proof asks for how many a user has.
+    is_said = said == ("unit", "users") or "record" in said or "records" in said
+    return users.settings.unit == "user" and users.event is None and not is_said
 
 
 def _with_several_records(run: CheckedRun) -> CheckedRun:
@@ -97,7 +99,7 @@ def without_conventions(run: CheckedRun, proof: Proof) -> Proof:
     Only the relation is a choice of three; any number of accumulated batches, of other runs or of
     records of a unit has no bound.
     """
-    if proof.bounds is None:
+    if proof.bounds is None or proof.refused:
         return proof
     in_force = conventions_of(run)
     keys = tuple(each.key for each in in_force if each.id != RELATION)

@@ -15,7 +15,8 @@ from .bounding_event import BoundingEvent, LowerEnd, PhaseDraws, RunEvents
 from .checked_run import PASSES_TOLERANCE, CheckedRun
 from .completions.facts import periods
 from .flattening import as_stated_draws
-from .loader_passes import batch_share, in_pairs, independent_phases
+from .kept_records import batch_share
+from .loader_passes import in_pairs, independent_phases
 from .noise_draws import LackingFacts, clipped_together, lower_draw, upper_draw
 from .phase_classes import MANY, MOST_PHASE_WORK, ends_of
 from .release_readings import (

@@ -16,8 +16,9 @@ from itertools import accumulate
 from typing import Final
 
 from ..description.run_description import Phase
-from .checked_run import PASSES_TOLERANCE, CheckedRun
+from .checked_run import CheckedRun
 from .flattening import as_stated_draws
+from .kept_records import ROUNDING, kept_at_digits, kept_by_loader, rate_is_said
 from .noise_draws import LackingFacts
 
 
@@ -80,9 +81,6 @@ def _starts(phases: Sequence[Phase]) -> list[float]:
     passes = (phase.steps / math.ceil((1.0 - ROUNDING) / phase.rate) for phase in phases)
     return [0.0, *accumulate(passes)][:-1]
 
-
-ROUNDING: Final = 1e-9
-"""Relative error by which a count of epochs or batches may miss an integer."""
 
 _IN_PARTS: Final = 0.75
 """The least probability that one of two parts with u > 1 of a pass each in sum brings a record:
@@ -167,7 +165,7 @@ def _spans(run: CheckedRun, rate: float) -> tuple[bool, bool]:
     batches = group / rate
     most = math.ceil(batches * (1.0 - ROUNDING))
     full = math.floor(batches * (1.0 + ROUNDING))
-    whole = most == full and full % group == 0 and not _rate_is_said(run)
+    whole = most == full and full % group == 0 and not rate_is_said(run)
     return not whole, full - 1 >= 2 * group - 1
 
 
@@ -230,7 +228,7 @@ def _least(run: CheckedRun, phase: Phase, share: float, rate: float) -> tuple[Le
     steps = phase.steps if run.steps_are_counted or epochs is None else None
     ways = _ways_through(run, phase, rate)
     # A rate may be that of an epoch's records.
-    partial = min(1.0, share) if _rate_is_said(run) else 1.0
+    partial = min(1.0, share) if rate_is_said(run) else 1.0
     # A phase that begins within a pass completes one fewer.
     cut = 1 if _has_several_phases(run) else 0
     if rate > 1.0 + ROUNDING:
@@ -272,56 +270,25 @@ def _ways_through(run: CheckedRun, phase: Phase, rate: float) -> tuple[LeastPass
     batches, said = group / rate, 1.0
     most = max(1, math.ceil(batches * (1.0 - ROUNDING)))
     full = max(1, math.floor(batches * (1.0 + ROUNDING)))
-    exact = not _rate_is_said(run)
+    exact = not rate_is_said(run)
     if most == full and not exact:
         # A rate of one over the batches of a loader may be that of one that drops the rest.
-        said = _kept_by_loader(run, phase, rate)
+        said = kept_by_loader(run, phase, rate)
     draws = -(-most // group)
     even = exact and most == full and full % group == 0
     ways = [LeastPasses(draws, 1, 1.0, min(1.0, rate), even or draws == 1)]
     kept, drawn = min(1.0, full * rate / group) * said, min(1.0, rate * said)
+    kept = min(kept, kept_at_digits(run, phase, batches))
     groups = full // group
     if kept < 1.0:
         alike = group == 1 or (exact and full % group == 0)
         flushed = -(-full // group)
         ways.append(LeastPasses(flushed, 1, kept, min(kept, drawn), alike or flushed == 1))
-    if 0 < groups < -(-full // group) or 0 < groups < draws:
-        ways.append(LeastPasses(groups, 1, kept * groups * group / full, drawn))
+    of_groups = kept_at_digits(run, phase, batches / group)
+    if 0 < groups < -(-full // group) or 0 < groups < draws or (groups > 0 and of_groups < 1.0):
+        of_groups = min(of_groups, kept * groups * group / full)
+        ways.append(LeastPasses(groups, 1, of_groups, drawn))
     return tuple(dict.fromkeys(ways))
-
-
-def _kept_by_loader(run: CheckedRun, phase: Phase, rate: float) -> float:
-    """Return how probably a pass in draws of `rate` brings a record, by what is known of both."""
-    group, draws = run.settings.accumulation, 1.0 / rate
-    share = batch_share(run, phase.rate)
-    if share is None:
-        whole = abs(draws - round(draws)) <= ROUNDING * draws
-        batches = round(draws) if whole else round(group * draws)
-        return batches / (batches + 1.0)
-    # A batch may be that of the loader, or all of a draw.
-    certain = (
-        max(1, math.floor(1.0 / each * (1.0 + ROUNDING))) * each for each in (share, share / group)
-    )
-    return min(1.0, share / phase.rate, *certain)
-
-
-def _rate_is_said(run: CheckedRun) -> bool:
-    """Return whether somebody said a rate, in whatever words: it does not follow from a batch."""
-    by_event = run.event is not None or run.from_event
-    return "sampling.rate" in run.stated or bool(run.settings.phases) or by_event
-
-
-def batch_share(run: CheckedRun, rate: float) -> float | None:
-    """Return the batch as a share of all units, as both were counted; None where they were not.
-
-    Where batches are accumulated, it is the share of all of them if `rate` is that of all.
-    """
-    records, batch = run.units, run.settings.batch
-    if records is None or batch is None or "sampling.batch" not in run.stated:
-        return None
-    share = batch / records
-    together = share * run.settings.accumulation
-    return together if abs(together - rate) <= PASSES_TOLERANCE * rate else share
 
 
 def _passes(steps: int | None, epochs: float | None, batches: int) -> int:

@@ -16,6 +16,7 @@ from .bounds import CONTRADICTION, Proof, events_of, lower_end_of, proof_of
 from .checked_run import CheckedRun
 from .completions.completion import Choice, Completion, End
 from .completions.subjects import completions
+from .noise_draws import LackingFacts
 from .stated_event import is_sum_of_draws, samplers_of
 
 UNKNOWN: Final = "unknown"
@@ -45,7 +46,7 @@ def prove(run: CheckedRun) -> Proof:
     """
     refusal = _too_much_work(run)
     if refusal:
-        return Proof(Bounds(0.0, math.inf), unbounded=refusal)
+        return Proof(Bounds(0.0, math.inf), unbounded=refusal, refused=True)
     if run.of_users is None:
         return _of_unit(run)
     of_records = replace(run, of_users=None)
@@ -66,8 +67,8 @@ def _too_much_work(run: CheckedRun) -> str:
             for end in ENDS:
                 try:
                     runs = completions(each, name, end)
-                except Unsupported:
-                    continue  # which is refused there
+                except (LackingFacts, Unsupported):
+                    continue  # which is refused, or asked for, there
                 events |= {event for some in runs for event in events_of(some.run)}
     work = sum(map(_work_of, events))
     if work <= MOST_CHECK_WORK:
@@ -152,6 +153,8 @@ def _hull(run: CheckedRun, method: str) -> Proof:
     """Return bounds that hold for all completions of a run whose batches are drawn by `method`."""
     try:
         least, most = completions(run, method, "least"), completions(run, method, "most")
+    except LackingFacts as lacking:
+        return Proof(None, lacking=lacking.keys)
     except Unsupported as refusal:
         return Proof(Bounds(0.0, math.inf), unbounded=refusal.what)
     proofs: list[tuple[Completion, Proof]] = []

@@ -17,7 +17,8 @@ from ...accountant.errors import Unsupported
 from ...accountant.guarantee import Neighbours, as_neighbours
 from .bounding_event import BoundingEvent, LowerEnd, PhaseDraws, RunEvents
 from .checked_run import CheckedRun
-from .loader_passes import ROUNDING, LeastPasses, LoaderPasses, passes_of
+from .kept_records import ROUNDING
+from .loader_passes import LeastPasses, LoaderPasses, passes_of
 from .noise_draws import LackingFacts, farther
 from .with_replacement import most_occurrences
 

@@ -1,21 +1,26 @@
-"""What the tests of completions share: truths of dp_accounting, and the facts of a plain run."""
+"""What the tests of completions share: truths about events, and the facts of a plain run."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 import dp_accounting as dpa
 import pytest
 from dp_accounting import pld
 
 from privplan import check
+from privplan.accountant import events as ev
+from privplan.accountant.account import account
 from privplan.audit.check.check_result import CheckResult
 
 WITHIN: Final = 2e-3
 
 """Relative width of a certified interval, and of dp_accounting's grid, that tests allow for."""
+
+EXACTLY: Final = 1e-6
+"""Relative difference of two numbers that are computed in the same way."""
 
 PLAIN: Final[Mapping[str, object]] = {
     "neighbours": "add-remove",
@@ -44,3 +49,32 @@ def spans(result: CheckResult, least: float, most: float) -> None:
     assert result.proven is not None
     assert result.proven.lower == pytest.approx(least, rel=WITHIN)
     assert result.proven.upper == pytest.approx(most, rel=WITHIN)
+
+
+def epsilon(event: ev.Event, delta: float = 1e-5, neighbours: Any = "add-remove") -> Any:
+    return account(event, delta=delta, neighbours=neighbours).epsilon
+
+
+def drawn(noise: float, rate: float, steps: int) -> ev.Event:
+    sampled = ev.Gaussian(noise)
+    return ev.Repeat(steps, sampled if rate == 1.0 else ev.Poisson(rate, sampled))
+
+
+def covers(result: CheckResult, event: ev.Event, **how: Any) -> bool:
+    """Return whether the ends lie around what a run that the description allows loses."""
+    truth, proven = epsilon(event, **how), result.proven
+    assert proven is not None
+    return proven.lower <= truth.upper * (1 + EXACTLY) and truth.lower <= proven.upper * (
+        1 + EXACTLY
+    )
+
+
+def ends(result: CheckResult) -> tuple[float, float]:
+    assert result.proven is not None
+    return result.proven.lower, result.proven.upper
+
+
+def narrows(told: CheckResult, open_to: CheckResult) -> bool:
+    """Return whether what was told moves both ends inwards, or leaves them."""
+    (lower, upper), (least, most) = ends(told), ends(open_to)
+    return least <= lower * (1 + EXACTLY) and upper <= most * (1 + EXACTLY)

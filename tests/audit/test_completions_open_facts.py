@@ -11,23 +11,11 @@ from typer.testing import CliRunner
 
 from privplan import check
 from privplan.accountant import events as ev
-from privplan.accountant.account import account
 from privplan.audit.check.check_result import CheckResult
 
 from ..cases import for_each
-
-WITHIN = 1e-6
-
-
-def epsilon(event: ev.Event, delta: float = 1e-5, neighbours: Any = "add-remove") -> Any:
-    return account(event, delta=delta, neighbours=neighbours).epsilon
-
-
-def covers(result: CheckResult, event: ev.Event, **how: Any) -> bool:
-    """Return whether the ends lie around what a run that the description allows loses."""
-    truth, proven = epsilon(event, **how), result.proven
-    assert proven is not None
-    return proven.lower <= truth.upper * (1 + WITHIN) and truth.lower <= proven.upper * (1 + WITHIN)
+from .completion_runs import EXACTLY as WITHIN
+from .completion_runs import covers, epsilon
 
 
 def of_file(tmp_path: Path, name: str, content: str, **facts: Any) -> CheckResult:

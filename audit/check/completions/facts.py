@@ -11,7 +11,7 @@ from typing import Final
 from ....accountant.errors import Unsupported, counted, enumerated
 from ...description.key import RELEASE_FAMILIES
 from ..checked_run import CheckedRun
-from ..loader_passes import ROUNDING
+from ..kept_records import ROUNDING
 from ..release_readings import followed_release
 from .completion import Alternative, Choice, End, in_option
 from .passes import steps_agree

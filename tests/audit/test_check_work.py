@@ -1,0 +1,149 @@
+"""A budget of work: descriptions that leave too much open are refused before any is done."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from privplan import check
+from privplan.accountant import events as ev
+from privplan.accountant.work import MOST_WORK, work_of
+from privplan.audit.check import bounds, proving
+from privplan.audit.check.check_result import CheckResult
+
+from ..cases import for_each
+
+OPEN_USERS = """\
+[claim]
+epsilon = 1.2
+delta = 1e-5
+unit = "user"
+[noise]
+noise_multiplier = 1.1
+[sampling]
+batch = 256
+[data]
+records = 60000
+records_per_user = 5
+[schedule]
+epochs = 15
+accumulation = 8
+microbatches = 64
+restarts = 3
+[tuning]
+runs = 5
+[[releases]]
+what = "x"
+noise_multiplier = 3.0
+count = 10
+"""
+
+
+def history(rows: int) -> str:
+    """Return the state of an accountant: phases of noise multiplier, rate and steps."""
+    phases = [[round(1.0 + i / 100, 2), round((i + 1) / 1000, 3), 1000] for i in range(rows)]
+    return json.dumps({"history": phases, "mechanism": "rdp"})
+
+
+CLAIM: dict[str, Any] = {"claimed": 2.0, "delta": 1e-5}
+STARTS: dict[str, Any] = {"accumulation": 4, "restarts": 3, "records_per_user": 5}
+TOO_MUCH: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "open users": ("a.toml", OPEN_USERS, {}),
+    "many phases": ("b.json", history(20), CLAIM),
+    "many phases of users": (
+        "b.json",
+        history(20),
+        {**CLAIM, "unit": "user", "records_per_user": 5},
+    ),
+    "few phases of clients": (
+        "c.json",
+        history(3),
+        {**CLAIM, "users": 100, "records_per_user": 5, "clients_rate": 0.3},
+    ),
+    "few phases of starts": ("c.json", history(3), CLAIM | STARTS),
+    "few phases of a loader": (
+        "c.json",
+        history(3),
+        {**CLAIM, "records": 100_000, "accumulation": 8, "restarts": 3},
+    ),
+}
+
+
+@pytest.fixture
+def accounted(monkeypatch: pytest.MonkeyPatch) -> list[ev.Event]:
+    """Return the events that bounds are asked for from now on; none is known from before."""
+    asked: list[ev.Event] = []
+    ask = bounds.bounds_on_epsilon
+
+    def counting(event: ev.Event, *how: Any, **more: Any) -> Any:
+        asked.append(event)
+        return ask(event, *how, **more)
+
+    bounds._epsilon.cache_clear()
+    monkeypatch.setattr(bounds, "bounds_on_epsilon", counting)
+    return asked
+
+
+def of_file(tmp_path: Path, name: str, content: str, **facts: Any) -> CheckResult:
+    (tmp_path / name).write_text(content)
+    return check(str(tmp_path / name), **facts)
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("name", list(TOO_MUCH))
+def test_what_leaves_too_much_open_is_refused_before_anything_is_accounted_for(
+    tmp_path: Path, accounted: list[ev.Event], name: str, strict: bool
+) -> None:
+    file, content, facts = TOO_MUCH[name]
+    result = of_file(tmp_path, file, content, **facts, strict=strict)
+    assert accounted == []
+    assert f"the limit is {MOST_WORK:,}" in result.lacks
+    assert result.proven is not None
+    assert (result.proven.lower, result.proven.upper) == (0.0, float("inf"))
+    assert not result.verdict.startswith("holds")
+    assert result.verdict != "false"
+
+
+def test_a_sampler_makes_the_same_phases_little_work(
+    tmp_path: Path, accounted: list[ev.Event]
+) -> None:
+    result = of_file(tmp_path, "b.json", history(20), **CLAIM, method="poisson")
+    assert result.proven is not None
+    assert 0.0 < result.proven.lower <= result.proven.upper < float("inf")
+    # That events are counted here is what the other tests rest on.
+    assert 0 < sum(map(work_of, set(accounted))) <= 40
+
+
+@for_each(
+    "rows, facts",
+    [
+        (1, {"method": "shuffled", "records": 100_000}),
+        (3, {"method": "poisson", "accumulation": 4}),
+        (3, {"method": "poisson", "unit": "user", "records_per_user": 5}),
+    ],
+)
+def test_a_budget_counts_what_is_then_accounted_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int, facts: dict[str, Any]
+) -> None:
+    counted: list[int] = []
+    work = proving._work_of
+
+    def counting(event: ev.Event) -> int:
+        counted.append(work(event))
+        return counted[-1]
+
+    asked: list[ev.Event] = []
+    ask = bounds.bounds_on_epsilon
+
+    def asking(event: ev.Event, *how: Any, **more: Any) -> Any:
+        asked.append(event)
+        return ask(event, *how, **more)
+
+    bounds._epsilon.cache_clear()
+    monkeypatch.setattr(proving, "_work_of", counting)
+    monkeypatch.setattr(bounds, "bounds_on_epsilon", asking)
+    of_file(tmp_path, "c.json", history(rows), **CLAIM, neighbours="add-remove", **facts)
+    assert 0 < sum(map(work_of, set(asked))) <= sum(counted)
