@@ -139,8 +139,10 @@ class CheckedRun:
             # A record is no more than one, and a silo is hidden by no sample of its users' records.
             settings = replace(settings, records_per_user=None)
         digits, batch = _open_digits(description), description.facts.get("sampling.batch")
-        if "sampling.rate" in digits and batch is not None and batch.provenance == "derived":
-            # A batch that follows from a rate is no more exact than that.
+        of_epoch = description.known("schedule.records_per_epoch")
+        is_open = "sampling.rate" in digits or of_epoch
+        if is_open and batch is not None and batch.provenance == "derived":
+            # A batch that follows from a rate is no more exact than that, nor is what it is of.
             settings = replace(settings, batch=None)
         phases = None if event is None else as_phases(event)
         if phases is not None:

@@ -10,9 +10,10 @@ import pytest
 
 from privplan import check
 from privplan.accountant import events as ev
-from privplan.accountant.work import MOST_WORK, work_of
+from privplan.accountant.work import work_of
 from privplan.audit.check import bounds, proving
 from privplan.audit.check.check_result import CheckResult
+from privplan.audit.check.proving import MOST_CHECK_WORK
 
 from ..cases import for_each
 
@@ -100,7 +101,7 @@ def test_what_leaves_too_much_open_is_refused_before_anything_is_accounted_for(
     file, content, facts = TOO_MUCH[name]
     result = of_file(tmp_path, file, content, **facts, strict=strict)
     assert accounted == []
-    assert f"the limit is {MOST_WORK:,}" in result.lacks
+    assert f"the limit is {MOST_CHECK_WORK:,}" in result.lacks
     assert result.proven is not None
     assert (result.proven.lower, result.proven.upper) == (0.0, float("inf"))
     assert not result.verdict.startswith("holds")

@@ -11,8 +11,8 @@ import pytest
 
 from privplan.accountant import events as ev
 from privplan.audit.check.check_result import CheckResult
+from privplan.audit.description.files import reading_of_option
 from privplan.audit.description.keys import DOTTED
-from privplan.audit.description.options import reading_of_option
 
 from ..cases import for_each
 from .completion_runs import EXACTLY, drawn, epsilon, of
