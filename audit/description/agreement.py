@@ -221,7 +221,8 @@ class WorkingFacts:
     def refine(self, key: str, value: float, because: str) -> None:
         """Put the exact number, which is printed as the stated one, in its stead."""
         stated = self.facts[key]
-        self.facts[key] = Fact(value, "derived", f"{because}, which agrees with {stated.source}")
+        says = f"{because}, which agrees with {stated.source}"
+        self.facts[key] = Fact(value, "derived", says, stated.half_unit)
 
     def contradict(self, key: str, says: str, *keys: str) -> None:
         """Name a contradiction, with the facts that it is between."""

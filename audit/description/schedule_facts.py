@@ -156,7 +156,9 @@ def _compare_rate(working: WorkingFacts) -> None:
     sentence = f"batch / {key.partition('.')[2]} = {shown(batch)} / {shown(size)}"
     described = min(batch / size, 1.0)
     if near(rate, described, half_unit):
-        working.refine(RATE, described, sentence)
+        # A program may have printed the rate of its loader, which is printed alike.
+        if working.facts[RATE].provenance != "read":
+            working.refine(RATE, described, sentence)
         return
     if printed_alike:
         return  # the rate of a loader, which stays as open as its digits

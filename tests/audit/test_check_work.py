@@ -64,10 +64,10 @@ TOO_MUCH: dict[str, tuple[str, str, dict[str, Any]]] = {
         history(3),
         {**CLAIM, "users": 100, "records_per_user": 5, "clients_rate": 0.3},
     ),
-    "few phases of starts": ("c.json", history(3), CLAIM | STARTS),
+    "few phases of starts": ("c.json", history(4), CLAIM | STARTS),
     "few phases of a loader": (
         "c.json",
-        history(3),
+        history(4),
         {**CLAIM, "records": 100_000, "accumulation": 8, "restarts": 3},
     ),
 }

@@ -6,6 +6,7 @@ import math
 from fractions import Fraction
 
 from ..checked_run import CheckedRun
+from ..loader_passes import ROUNDING
 
 
 def steps_agree(run: CheckedRun, together: int, starts: int = 1) -> bool:
@@ -54,3 +55,26 @@ def _draws_of_an_epoch(run: CheckedRun, together: int) -> tuple[Fraction, Fracti
         high = Fraction(1.0 / (rate - half) * (1.0 + 1e-9)) * max(Fraction(1), share)
     fewest = min(low / together, Fraction(max(1, math.floor(low) // together)))
     return fewest, Fraction(-(-math.ceil(high) // together))
+
+
+def rates_of_steps(run: CheckedRun, low: float, high: float) -> tuple[float, float]:
+    """Return the least and the largest rate of a range at which stated steps are stated epochs.
+
+    With k = floor(1 / rate) batches, e epochs are from floor(e k) to ceil(e (k + 1)) steps.
+    """
+    settings = run.settings
+    steps, epochs = settings.steps, settings.epochs
+    alone = settings.accumulation == 1 and settings.restarts == 1
+    counted = settings.batch is not None and run.population is not None
+    if steps is None or epochs is None or not alone or counted or not are_compared(run):
+        return low, high
+    if settings.method == "full" or settings.records_per_epoch is not None:
+        return low, high
+    half, passes = Fraction(run.half_unit("schedule.epochs")), Fraction(repr(epochs))
+    if passes > half:
+        most_batches = math.ceil(Fraction(steps + 1) / (passes - half)) - 1
+        low = max(low, (1.0 - ROUNDING) / (most_batches + 1))
+    fewest_batches = math.floor(Fraction(steps - 1) / (passes + half))
+    if fewest_batches > 0:
+        high = min(high, (1.0 + ROUNDING) / fewest_batches)
+    return (low, high) if low <= high else (high, low)

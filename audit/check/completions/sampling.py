@@ -13,7 +13,7 @@ from ...description.run_description import Phase
 from ...description.schedule_facts import RATE_TOLERANCE
 from ..checked_run import CHOSEN_NOISE_UNIT, PASSES_TOLERANCE, CheckedRun, was_chosen
 from .completion import Alternative, Choice, End, in_option
-from .passes import steps_agree
+from .passes import rates_of_steps, steps_agree
 
 INDEPENDENT: Final = ("poisson", "fixed-size", "full", "weighted")
 """Ways of drawing in which the batches of one noise draw may each be a sample of all records."""
@@ -44,17 +44,40 @@ def rate(run: CheckedRun, end: End) -> Iterator[Alternative]:
         # Steps that follow from a rate are pinned with it.
         if value is None or half == 0.0 or (key == "rate" and _counts_steps(run)):
             continue
-        share = _share(run)
-        if key == "rate" and share is not None and abs(share - value) <= half:
-            pinned = replace(pinned, rate=share)
+        if key == "rate" and (rates := _printed_alike(run, value, half)):
+            chosen = max(rates) if end == "most" else min(rates)
+            pinned = replace(pinned, rate=chosen)
+            if len(rates) > 1:
+                changed.append("sampling.rate")
+                says.append(f"the printed rate {value:g} is {chosen:.6g}")
+                settles.append(_stating(run, chosen))
             continue
-        chosen = min(1.0, value + half) if end == "most" else max(value - half, 0.5 * value)
+        low, high = max(value - half, 0.5 * value), min(1.0, value + half)
+        if key == "rate":
+            low, high = rates_of_steps(run, low, high)
+        chosen = high if end == "most" else low
         pinned = replace(pinned, **{key: chosen})
         changed.append(f"sampling.{key}")
         says.append(f"the printed rate {value:g} is {chosen:.6g}")
         settles.append(f"sampling.{key}={in_option(chosen)}")
-    choice = Choice(changed[0], "; ".join(says), " ".join(settles)) if says else None
+    options = " ".join(settles) if all(settles) else ""
+    choice = Choice(changed[0], "; ".join(says), options) if says else None
     yield replace(run, settings=pinned), choice
+
+
+def _printed_alike(run: CheckedRun, rate: float, half: float) -> set[float]:
+    """Return the batch's share of all, if a rate is printed as it is, and what else may be meant.
+
+    A program may have printed one over the batches of its loader; a person means the share.
+    """
+    share = _share(run)
+    if share is None or abs(share - rate) > half:
+        return set()
+    if "sampling.rate" not in run.read:
+        return {share}
+    batches = 1.0 / share
+    loaders = {1.0 / math.ceil(batches), 1.0 / max(1, math.floor(batches))}
+    return {share} | {each for each in loaders if abs(each - rate) <= half}
 
 
 def _share(run: CheckedRun) -> float | None:

@@ -67,8 +67,6 @@ def schedule(run: CheckedRun, end: End) -> Iterator[Alternative]:
         settles = f"schedule.steps={steps}" if rate == settings.rate and not cells else ""
         choice = Choice("schedule.steps", says, settles)
         counted = replace(run, settings=replace(settings, rate=rate, steps=steps))
-        if cells:
-            counted = replace(counted, stands_for=end)
         yield counted, None if pinned else choice
 
 
@@ -129,14 +127,13 @@ def _loaders(run: CheckedRun, end: End) -> Iterator[Loader]:
     yield Loader(settings.rate, Fraction(-(-most // together)))
     told = "sampling.rate" in run.stated or settings.records_per_epoch is not None
     if settings.method == "poisson" and not told:
-        # A program computes one over the batches of its loader, and times it as the rate was.
-        yield Loader(
-            min(1.0, settings.rate * float(batches) / most), Fraction(-(-most // together))
-        )
-        yield Loader(
-            min(1.0, settings.rate * float(batches) / fewest),
-            Fraction(max(1, fewest // together)),
-        )
+        # A program computes one over the batches of its loader, and times it as the rate was; a
+        # rate that was printed is none that is printed otherwise.
+        half = run.half_unit("sampling.rate")
+        for count, draws in ((most, -(-most // together)), (fewest, max(1, fewest // together))):
+            rate = min(1.0, settings.rate * float(batches) / count)
+            if half == 0.0 or abs(rate - settings.rate) <= 2.0 * half:
+                yield Loader(rate, Fraction(draws))
 
 
 def _of_full_batches(run: CheckedRun) -> Iterator[Loader]:
