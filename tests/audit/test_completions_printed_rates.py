@@ -1,4 +1,4 @@
-"""Rates that were printed beside a batch, or beside steps and epochs: what else is meant by them."""
+"""Rates that were printed beside a batch, or steps and epochs: what else is meant by them."""
 
 from __future__ import annotations
 
