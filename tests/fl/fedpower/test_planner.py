@@ -131,6 +131,7 @@ def test_fewer_rounds_are_expected_where_that_is_declared(system: str) -> None:
         ("run", "system"): system,
         ("run", "rounds"): 9,
         ("data", "normalisation"): "public",
+        ("evaluation", "held_out_noise"): None,
         ("privacy", "epsilon"): 1.0,
         ("privacy", "noise_multiplier"): None,
     }
