@@ -112,8 +112,8 @@ def _one_memory(one: pyarrow.Table, other: pyarrow.Table, needed: Collection[str
 
 def _places(table: pyarrow.Table, name: str) -> list[tuple[int, int]]:
     """Return the memory of a column: of each chunk the first bit, and that after its last."""
-    chunks = table.column(table.column_names.index(name)).chunks
-    bits, part = _layout(table.schema.field(name).type)
+    column = table.column(table.column_names.index(name))  # a name may be there twice until later
+    chunks, (bits, part) = column.chunks, _layout(column.type)
     held = [(chunk, chunk.buffers()[part]) for chunk in chunks if len(chunk) and bits]
     starts = [
         (8 * cells.address + bits * chunk.offset, len(chunk))
