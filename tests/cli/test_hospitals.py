@@ -12,7 +12,10 @@ from .conftest import Run
 
 pytest.importorskip("pyarrow")
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "hospitals"
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples" / "hospitals"
+
+MOST_COMMANDS = 8
 
 PLANTED = (
     (3, "age", "P90001,abc,f,II,no,1.0,A,no"),
@@ -33,6 +36,23 @@ def hospitals(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
     for name in ("schema.toml", "run.toml"):
         shutil.copy(EXAMPLE / name, tmp_path)
     return tmp_path
+
+
+def test_the_walk_of_the_readme_is_short_and_each_of_its_commands_runs(
+    hospitals: Path, run: Run
+) -> None:
+    _, _, walk = (ROOT / "README.md").read_text().partition("examples/hospitals/make_files.py")
+    block, _, _ = walk.partition("\n\n")
+    lines = [line.partition("#")[0].strip() for line in block.splitlines()]
+    asked = [part.split() for line in lines for part in line.split("&&")]
+    commands = [words[1:] for words in asked if words[:1] == ["privplan"]]
+    begun = [" ".join(words[: 2 if words[0] in ("data", "audit") else 1]) for words in commands]
+    expected = ["data schema", "data check", "run", "run", "audit budget", "audit attack", "report"]
+    assert begun == expected
+    assert len(commands) <= MOST_COMMANDS
+    codes = [run(*words).code for words in commands]
+    assert codes == [0, 1, 0, 0, 0, 0, 0]  # a check finds words that are not known
+    assert (hospitals / "report.html").exists()
 
 
 def test_the_walk_ends_with_a_page(hospitals: Path, run: Run) -> None:
