@@ -94,8 +94,10 @@ def files_of(data: DataSettings) -> dict[str, list[Path]]:
 
 def require_public(data: DataSettings, file: Path, key: str) -> None:
     """Raise `InvalidInput` where a file that `key` names as public is one of the silos'."""
-    if data.rows is None:
-        require_apart(file, key, [path for paths in files_of(data).values() for path in paths])
+    handed_over = data.handed_over.sources if isinstance(data.handed_over, Table) else {}
+    sources = files_of(data) if data.rows is None else handed_over
+    held = [source for of_silo in sources.values() for source in of_silo]
+    require_apart(file, key, [source for source in held if isinstance(source, Path)])
 
 
 def _paths(silo: str, said: str) -> list[Path]:
