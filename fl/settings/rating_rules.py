@@ -5,6 +5,7 @@ A matrix of ratings must not be given its rows and columns by the ratings of one
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from ...accountant.errors import enumerated
@@ -135,13 +136,20 @@ def path_complaint(
 ) -> Complaint | None:
     """Refuse a source that names a file which is read; `where` it stands, of what is published."""
     paths = [given.stated("data", key) for key in ("path", "columns", "users_list")]
-    if source is None or not any(path is not None and str(path) in source for path in paths):
+    if source is None or not any(_names(source, str(path)) for path in paths if path is not None):
         return None
     return (
         f"names its `path` {where}",
         "The source stands in the log, which may be published, and a path may name somebody.",
         f"Say who published the {published}, and where: a title, a DOI or a web address.",
     )
+
+
+def _names(source: str, path: str) -> bool:
+    """Return whether a path stands in a source as a word; "." and ".." name no file."""
+    if not any(letter.isalnum() for letter in path):
+        return False
+    return re.search(rf"(?<!\w){re.escape(path)}(?!\w)", source) is not None
 
 
 RATING_RULES: Final[tuple[Rule, ...]] = (

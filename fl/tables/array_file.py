@@ -1,7 +1,7 @@
 """Rows of .npz files: arrays with a row each, dense ones and sparse ones of SciPy.
 
-Names, types and shapes of arrays stand in their headers and are public, as a footer is, but for how
-many rows there are.  Nothing is unpickled, and nothing is unpacked but block by block.
+Nothing is unpickled, and nothing is unpacked but block by block.  An array that is not needed is
+not judged.
 
     dense        (rows,) is a column of numbers, truths or texts; (rows, ...) one of kind "array"
     sparse       `data`, `indices`, `indptr`, `shape` and `format`, as scipy.sparse.save_npz writes
@@ -11,6 +11,7 @@ many rows there are.  Nothing is unpickled, and nothing is unpacked but block by
 from __future__ import annotations
 
 import math
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -21,78 +22,76 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ...accountant.errors import InvalidInput
+from ...accountant.errors import InvalidInput, PrivplanError
 from ...accountant.regular_file import open_regular
-from .arrow_file import readable_texts
-from .batches import BATCH_NUMBERS, ArrayShapes, Batch, BatchReport, arrow, unheard
+from .array_cells import BLOCK_BYTES, CellReader, NumberCells, SparseCells, TextCells
+from .array_header import MOST_ROWS, OBJECTS, ArrayHeader, Unreadable, header_in
+from .batches import BATCH_NUMBERS, ArrayShapes, Batch, BatchReport, unheard
+from .schema import LONGEST_LINE
 
 if TYPE_CHECKING:
-    import pyarrow
     from numpy.typing import NDArray
 
 ARRAY_SUFFIXES: Final = (".npz",)
 
 MOST_UNPACKED: Final = 2**35
-"""Most bytes that the arrays of a file may declare: more than that is no file but a bomb."""
+"""Most bytes that the numbers which are needed may declare: more is no file but a bomb.
 
-MOST_CELL_BYTES: Final = 2**16
-"""Most bytes of a text."""
+Texts do not count: how wide they are follows from the longest one.
+"""
 
 _SPARSE: Final = ("data", "indices", "indptr", "shape", "format")
 _SPARSE_FORMAT: Final = "csr"
-_MOST_HEADER_BYTES: Final = 2**12
-
-
-@dataclass(frozen=True)
-class ArrayHeader:
-    """What the header of an array declares; `start` is how many bytes of its file come before."""
-
-    member: str
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-    by_rows: bool
-    start: int
-
-    @property
-    def row_numbers(self) -> int:
-        """How many numbers a row has."""
-        return math.prod(self.shape[1:])
+_MOST_FORMAT_BYTES: Final = 64
 
 
 @dataclass(frozen=True, eq=False)
 class ArrayFile:
-    """A file of arrays by name; `width` is that of its sparse matrix, None where it has none."""
+    """A file of arrays by name; `width` is that of its sparse matrix, None where it has none.
+
+    `members` are the names of all; `unreadable` says why of those that cannot be read; a text of
+    more than `longest` bytes is missing.
+    """
 
     path: Path
+    members: tuple[str, ...]
     arrays: Mapping[str, ArrayHeader]
+    unreadable: Mapping[str, str]
     width: int | None
+    longest: int
 
     @classmethod
-    def open(cls, path: Path) -> ArrayFile:
-        """Return the file; raises `InvalidInput` for headers that are none, or declare too much."""
+    def open(cls, path: Path, longest: int = LONGEST_LINE) -> ArrayFile:
+        """Return the file; raises `InvalidInput` for one that is damaged."""
+        arrays: dict[str, ArrayHeader] = {}
+        unreadable: dict[str, str] = {}
         with _opened(path) as packed:
-            members = packed.infolist()
-            if sum(info.file_size for info in members) > MOST_UNPACKED:
-                raise _refused(path, f"declares more than {MOST_UNPACKED:,} bytes of arrays")
-            headers = [_header(packed, info, path) for info in members]
-            arrays = {header.member.removesuffix(".npy"): header for header in headers}
-            if len(arrays) < len(members):
+            held = {info.filename.removesuffix(".npy"): info for info in packed.infolist()}
+            for name, info in held.items():
+                try:
+                    arrays[name] = header_in(packed, info)
+                except Unreadable as error:
+                    unreadable[name] = str(error)
+            if len(held) < len(packed.infolist()):
                 raise _refused(path, "has two arrays of one name")
-            width = _sparse_width(packed, arrays, path) if arrays.keys() >= {*_SPARSE} else None
-        return cls(path, arrays, width)
+            width = None
+            if held.keys() >= {*_SPARSE}:
+                width = _sparse_width(packed, arrays, path)
+        return cls(path, tuple(held), arrays, unreadable, width, longest)
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of its columns."""
         parts = () if self.width is None else _SPARSE[1:]
-        return tuple(name for name in self.arrays if name not in parts)
+        return tuple(name for name in self.members if name not in parts)
 
     def require_readable(
         self, needed: tuple[str, ...], user: str | None, arrays: ArrayShapes
     ) -> None:
         """Raise `InvalidInput` for a column of a type or a shape that is not read, or of no ids."""
+        self._require_headers(needed)
         for name in needed:
-            declared, kind = self.shape_of(name), self.arrays[name].dtype.kind
+            declared, header = self.shape_of(name), self.arrays[name]
             wanted = arrays.get(name, ())
             if declared != wanted and (not wanted or declared != (math.prod(wanted),)):
                 raise _refused(
@@ -100,12 +99,15 @@ class ArrayFile:
                     f"has an array {name!r:.60} of rows of shape {list(declared or ())}, and the "
                     f"schema says {list(wanted)}",
                 )
-            if kind not in ("biuf" if wanted else "biufUS") or not self.arrays[name].by_rows:
+            fits = header.holds_numbers or (not wanted and header.holds_texts)
+            if not fits or not header.by_rows:
                 raise _refused(
                     self.path,
                     f"has an array {name!r:.60} of a type that is not read, or not with rows first",
                 )
-        if user is not None and self.arrays[user].dtype.kind not in "iuUS":
+        if user is not None and not (
+            self.arrays[user].holds_texts or self.arrays[user].holds_whole_numbers
+        ):
             raise InvalidInput(
                 f"{self.path.name} has ids in {user!r:.60} that are neither texts nor whole "
                 "numbers.",
@@ -113,139 +115,108 @@ class ArrayFile:
                 "Write them as text.",
             )
 
+    def _require_headers(self, needed: tuple[str, ...]) -> None:
+        """Raise `InvalidInput` where an array that is needed cannot be read, or is too large."""
+        for name in needed:
+            why = self.unreadable.get(name)
+            if why == OBJECTS:
+                raise InvalidInput(
+                    f"{self.path.name} has an array {name!r:.60} {why}.",
+                    "What is unpickled may do anything; NumPy writes objects for a list with None "
+                    "in it.",
+                    'Write texts as numpy.array(texts, dtype=str), with "" for a missing one, and '
+                    "numbers as floats, with nan.",
+                )
+            if why is not None:
+                raise _refused(self.path, f"has an array {name!r:.60} {why}")
+        parts = {name for name in needed if name != _SPARSE[0] or self.width is None}
+        if len(parts) < len({*needed}):
+            parts |= {*_SPARSE[:3]}
+        numbers = [self.arrays[name] for name in parts if not self.arrays[name].holds_texts]
+        if any(self.arrays[name].shape[:1] > (MOST_ROWS,) for name in parts):
+            raise _refused(self.path, f"has an array of more than {MOST_ROWS:,} rows")
+        if sum(header.size for header in numbers) > MOST_UNPACKED:
+            raise _refused(self.path, f"declares more than {MOST_UNPACKED:,} bytes of numbers")
+
     def is_flat(self, column: str) -> bool:
         """Return whether a column holds texts, numbers or truths, and no arrays."""
-        return self.shape_of(column) == () and self.arrays[column].dtype.kind in "biufUS"
+        header = self.arrays.get(column)
+        if header is None or self.shape_of(column) != ():
+            return False
+        return header.holds_texts or header.holds_numbers
 
     def shape_of(self, name: str) -> tuple[int, ...] | None:
         """Return the shape of a row of a column; None for an array that has no rows."""
         if name == _SPARSE[0] and self.width is not None:
             return (self.width,)
-        shape = self.arrays[name].shape
-        return shape[1:] if shape else None
+        header = self.arrays.get(name)
+        return header.shape[1:] if header is not None and header.shape else None
 
     def batches(
-        self, report: BatchReport = unheard, *, columns: tuple[str, ...] = ()
+        self, report: BatchReport = unheard, *, columns: tuple[str, ...]
     ) -> Iterator[Batch]:
-        """Yield the rows, with these columns, or all.  Where one ends earlier, rows end with it."""
-        named = columns or self.names
+        """Yield the rows, with these columns.  Where one ends earlier, rows end with it."""
+        self._require_headers(columns)
         with _opened(self.path) as packed, ExitStack() as held:
-            readers = {name: self._reader(packed, name, held) for name in named}
+            readers = {name: self._reader(packed, name, held) for name in columns}
             rows = min((reader.rows for reader in readers.values()), default=0)
             if report is not unheard:
                 longest = max((reader.rows for reader in readers.values()), default=0)
                 for row in range(rows, longest):
                     report(row + 1, None, "some arrays have no such row, and it is left out")
-            widest = sum(math.prod(self.shape_of(name) or ()) for name in named)
-            step = max(1, BATCH_NUMBERS // max(1, widest))
+            widest = sum(math.prod(self.shape_of(name) or ()) for name in columns)
+            texts = sum(reader.row_bytes for reader in readers.values())
+            step = max(1, min(BATCH_NUMBERS // max(1, widest), BLOCK_BYTES // max(1, texts)))
             for first in range(0, rows, step):
                 count = min(step, rows - first)
-                cells = {name: reader.cells(count) for name, reader in readers.items()}
+                cells = {}
+                for name, reader in readers.items():
+                    cells[name], too_long = reader.cells(count)
+                    for row in too_long:
+                        report(
+                            first + row + 1,
+                            name,
+                            f"the cell is longer than {self.longest:,} bytes, and counts as "
+                            "missing",
+                        )
                 yield Batch(cells, np.arange(first + 1, first + count + 1))
 
-    def _reader(self, packed: zipfile.ZipFile, name: str, held: ExitStack) -> _Dense | _Sparse:
+    def _reader(self, packed: zipfile.ZipFile, name: str, held: ExitStack) -> CellReader:
         if name == _SPARSE[0] and self.width is not None:
-            whole = {part: _whole(packed, self.arrays[part]) for part in _SPARSE[:3]}
-            return _Sparse(self.path, self.width, **whole)
+            return self._sparse(*(_whole(packed, self.arrays[part]) for part in _SPARSE[:3]))
         header = self.arrays[name]
         file = held.enter_context(packed.open(header.member))
         file.read(header.start)
-        return _Dense(header, file)
+        if header.holds_texts:
+            return TextCells(header, file, self.longest)
+        return NumberCells(header, file)
 
-
-class _Dense:
-    """Reads the rows of one array, one block after the other."""
-
-    def __init__(self, header: ArrayHeader, file: Any) -> None:
-        self._header, self._file = header, file
-        self.rows = header.shape[0]
-
-    def cells(self, count: int) -> pyarrow.Array:
-        header = self._header
-        size = count * header.row_numbers * header.dtype.itemsize
-        content = self._file.read(size)
-        if len(content) < size:
-            raise EOFError
-        values = np.frombuffer(content, header.dtype).astype(header.dtype.newbyteorder("="))
-        if len(header.shape) == 1:
-            return _column(values)
-        return _lists(values, header.row_numbers)
-
-
-class _Sparse:
-    """Reads the rows of a CSR matrix, made dense one block after the other."""
-
-    def __init__(self, path: Path, width: int, data: Any, indices: Any, indptr: Any) -> None:
+    def _sparse(self, data: Any, indices: Any, indptr: Any) -> SparseCells:
+        assert self.width is not None
         starts = indptr.astype(np.int64)
         ends = len(data) if len(starts) else 0
         if len(indices) != len(data) or (np.diff(starts, prepend=0, append=ends) < 0).any():
-            raise _refused(path, "has a sparse matrix whose parts do not fit together")
-        self._width, self._data, self._indices, self._starts = width, data, indices, starts
-        self.rows = max(0, len(starts) - 1)
-        self._row = 0
-
-    def cells(self, count: int) -> pyarrow.Array:
-        starts = self._starts[self._row : self._row + count + 1]
-        self._row += count
-        column = self._indices[starts[0] : starts[-1]].astype(np.int64)
-        row = np.repeat(np.arange(count), np.diff(starts))
-        # An entry of no column is no number of its row; entries of one place are summed, as SciPy
-        # does.
-        there = (column >= 0) & (column < self._width)
-        values = self._data[starts[0] : starts[-1]].astype(np.float64)[there]
-        cell = row[there] * self._width + column[there]
-        dense = np.bincount(cell, weights=values, minlength=count * self._width)
-        return _lists(dense, self._width)
-
-
-def _lists(values: NDArray[Any], width: int) -> pyarrow.Array:
-    flat = arrow().array(values.astype(np.float32) if values.dtype == np.float16 else values)
-    return arrow().FixedSizeListArray.from_arrays(flat, width)
-
-
-def _column(values: NDArray[Any]) -> pyarrow.Array:
-    pa = arrow()
-    if values.dtype.kind == "S":
-        return readable_texts(pa.array(values, pa.binary()))[0]
-    if values.dtype.kind == "U" and values.dtype.itemsize:
-        # What is no character makes its text no text; whoever wrote the file did not look.
-        codes = values.view(np.uint32).reshape(len(values), -1)
-        unreadable = ((codes > 0x10FFFF) | ((codes >= 0xD800) & (codes < 0xE000))).any(axis=1)
-        codes[unreadable] = 0
-        return pa.array(values, pa.string())
-    return pa.array(values.astype(np.float32) if values.dtype == np.float16 else values)
-
-
-def _header(packed: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> ArrayHeader:
-    """Return what an array declares; raises `InvalidInput` for what no array of numbers does."""
-    name = info.filename.removesuffix(".npy")
-    with packed.open(info) as file:
-        try:
-            version = np.lib.format.read_magic(file)
-            reader = {
-                (1, 0): np.lib.format.read_array_header_1_0,
-                (2, 0): np.lib.format.read_array_header_2_0,
-            }[version]
-            shape, by_columns, dtype = reader(file, max_header_size=_MOST_HEADER_BYTES)
-        except (ValueError, KeyError, TypeError, SyntaxError):
-            raise _refused(path, f"has {name!r:.60}, which is no array") from None
-        start = file.tell()
-    if dtype.hasobject or dtype.names is not None or dtype.subdtype is not None:
-        raise _refused(path, f"has an array {name!r:.60} of objects, which are never unpickled")
-    if not 0 < dtype.itemsize <= MOST_CELL_BYTES:
-        raise _refused(path, f"has an array {name!r:.60} of cells of {dtype.itemsize:,} bytes")
-    if min(shape, default=0) < 0 or start + math.prod(shape) * dtype.itemsize != info.file_size:
-        raise _refused(path, f"has an array {name!r:.60} of another size than it declares")
-    return ArrayHeader(info.filename, shape, dtype, not by_columns or len(shape) < 2, start)
+            raise _refused(self.path, "has a sparse matrix whose parts do not fit together")
+        return SparseCells(self.width, data, indices, starts)
 
 
 def _sparse_width(packed: zipfile.ZipFile, arrays: Mapping[str, ArrayHeader], path: Path) -> int:
     """Return how many columns a sparse matrix declares."""
-    form, shape = arrays["format"], arrays["shape"]
-    kinds = {name: arrays[name].dtype.kind for name in _SPARSE}
-    fits = kinds["data"] in "biuf" and all(kinds[name] in "iu" for name in _SPARSE[1:4])
-    fits = fits and all(len(arrays[name].shape) == 1 for name in _SPARSE[:3])
-    if not fits or shape.shape != (2,) or form.shape != () or kinds["format"] not in "US":
+    parts = [arrays.get(name) for name in _SPARSE]
+    data, _, _, shape, form = parts
+    fits = (
+        all(part is not None and len(part.shape) == 1 for part in parts[:3])
+        and (data is not None and data.holds_numbers)
+        and all(part is not None and part.holds_whole_numbers for part in parts[1:4])
+    )
+    if (
+        not fits
+        or shape is None
+        or shape.shape != (2,)
+        or form is None
+        or form.shape != ()
+        or not (form.holds_texts and 0 < form.dtype.itemsize <= _MOST_FORMAT_BYTES)
+    ):
         raise _refused(path, "has no sparse matrix as scipy.sparse.save_npz writes one")
     said = _whole(packed, form).item()
     said = said.decode("latin-1") if isinstance(said, bytes) else said
@@ -262,10 +233,11 @@ def _sparse_width(packed: zipfile.ZipFile, arrays: Mapping[str, ArrayHeader], pa
 def _whole(packed: zipfile.ZipFile, header: ArrayHeader) -> NDArray[Any]:
     with packed.open(header.member) as file:
         content = file.read()
-    size = math.prod(header.shape) * header.dtype.itemsize
-    if len(content) < header.start + size:
+    if len(content) < header.start + header.size:
         raise EOFError
-    return np.frombuffer(content, header.dtype, offset=header.start).reshape(header.shape)
+    return np.frombuffer(content, header.dtype, math.prod(header.shape), header.start).reshape(
+        header.shape
+    )
 
 
 @contextmanager
@@ -274,10 +246,13 @@ def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
     try:
         with open_regular(path, within=path.parent) as file, zipfile.ZipFile(file) as packed:
             yield packed
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError):
-        raise _refused(path, "is damaged, or is no .npz file") from None
+    except PrivplanError:
+        raise
     except OSError as error:
         raise _refused(path, f"cannot be read: {error.strerror or 'it is damaged'}") from None
+    # What zipfile raises of a directory that is damaged: names that are no text, and the like.
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError, struct.error):
+        raise _refused(path, "is damaged, or is no .npz file") from None
 
 
 def _refused(path: Path, what: str) -> InvalidInput:

@@ -99,8 +99,11 @@ def _declared(path: Path, format: TextFormat) -> Iterator[DraftColumn]:
     file = opened(path, format)
     if isinstance(file, ArrayFile):
         for name in file.names:
-            shape, kind = file.shape_of(name), file.arrays[name].dtype.kind
-            said = "array" if shape else {"b": "boolean", "U": None, "S": None}.get(kind, "number")
+            shape, header = file.shape_of(name), file.arrays.get(name)
+            if header is None or not header.holds_numbers:  # a text, or what is not read
+                yield DraftColumn(name)
+                continue
+            said = "array" if shape else "boolean" if header.dtype.kind == "b" else "number"
             yield DraftColumn(name, said, shape=shape or None)
         return
     if not isinstance(file, ArrowColumns):
@@ -121,7 +124,7 @@ def _published(path: Path, format: TextFormat, source: str) -> Mapping[str, Draf
     """Return what a public file says of its columns."""
     file = opened(path, format)
     names = [name for name in file.names if file.is_flat(name)]
-    batches = list(file.batches(columns=tuple(names)))
+    batches = list(file.batches(columns=tuple(names))) if names else []
     columns = {}
     for name in names:
         cells = [batch.columns[name] for batch in batches]

@@ -16,6 +16,7 @@ from ..data.federation import Federation, Task
 from ..data.held_out import HeldOutRows
 from ..declarations.data_table import DataSettings, SiloFiles
 from ..declarations.toml_words import TABLE
+from .each_once import require_apart, require_each_once
 from .features import no_labels
 from .reading import TableColumns
 from .schema_text import schema_in
@@ -59,8 +60,9 @@ def _in_no_file() -> InvalidInput:
 def read_test_table(data: DataSettings, file: Path) -> TableRows:
     """Return the rows of a public test file, which needs neither users nor silos.
 
-    Raises `InvalidInput` for another file, and for one that has no row.
+    Raises `InvalidInput` for another file, for one that has no row, and for one of a silo's.
     """
+    require_public(data, file, "test")
     schema = schema_in(data.schema or "")
     # A row of tests is public, so whose it is makes no difference.
     columns = TableColumns(label=data.label)
@@ -86,22 +88,16 @@ def files_of(data: DataSettings) -> dict[str, list[Path]]:
     if data.path is not None:
         return {silo: [data.path] for silo, _ in silos}
     files = {silo: [path for said in of for path in _paths(silo, said)] for silo, of in silos}
-    _require_each_once(files)
+    require_each_once([path for paths in files.values() for path in paths], ())
     return files
 
 
-def _require_each_once(files: Mapping[str, list[Path]]) -> None:
-    """Raise `InvalidInput` where a file is named twice: its rows would count twice."""
-    seen: set[Path] = set()
-    for paths in files.values():
-        for path in paths:
-            if path.resolve() in seen:
-                raise InvalidInput(
-                    f"{path.name} is named twice as a file of `silos` in [data].",
-                    "Each of its rows would be two records, and one person's would count twice.",
-                    "Name every file once; a pattern may hold a file that is named besides.",
-                )
-            seen.add(path.resolve())
+def require_public(data: DataSettings, file: Path, key: str) -> None:
+    """Raise `InvalidInput` where a file that `key` names as public is one of the silos'."""
+    handed_over = data.handed_over.sources if isinstance(data.handed_over, Table) else {}
+    sources = files_of(data) if data.rows is None else handed_over
+    held = [source for of_silo in sources.values() for source in of_silo]
+    require_apart(file, key, [source for source in held if isinstance(source, Path)])
 
 
 def _paths(silo: str, said: str) -> list[Path]:

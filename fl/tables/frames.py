@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
 from ...accountant.errors import InvalidInput, kind_of
@@ -97,26 +98,36 @@ def _texts(cells: Iterable[Any]) -> pyarrow.Array:
     pa = arrow()
     try:
         return pa.array(cells, pa.string(), from_pandas=True)
-    except (pa.ArrowException, TypeError, ValueError):
-        return pa.array([_text(cell) for cell in cells], pa.string())
+    except Exception:  # whatever a cell raises when it is looked at
+        return pa.array([_cell(cell) for cell in cells], pa.string())
+
+
+def _cell(cell: Any) -> str | None:
+    """Return a cell as a file would have it; None for what none would, and for a missing one."""
+    try:
+        return _text(cell)
+    except Exception:  # by what the cell is; no other is told of it
+        return None
 
 
 def _text(cell: Any) -> str | None:
-    """Return a cell as a file would have it; None for what none would, and for a missing one."""
     if getattr(cell, "shape", None) == () and hasattr(cell, "item"):
         cell = cell.item()
+    # By the methods of the types themselves: a class of its own may say anything.
     if isinstance(cell, bytes):
-        try:
-            return cell.decode()
-        except UnicodeDecodeError:
-            return None
+        return bytes.decode(cell)
     if isinstance(cell, str):
-        # Half a character is no text in any file.
-        return cell if cell.isascii() or cell == cell.encode("utf-8", "replace").decode() else None
+        # Half a character is no text in any file, and raises.
+        return str.encode(cell, "utf-8").decode()
     if isinstance(cell, bool):
         return "true" if cell else "false"
     if isinstance(cell, int):
-        return str(cell) if abs(cell) < 10**300 else "1e400" if cell > 0 else "-1e400"
+        value = int.__index__(cell)
+        return str(value) if abs(value) < 10**300 else "1e400" if value > 0 else "-1e400"
     if isinstance(cell, float) and not math.isnan(cell):
-        return repr(cell)
+        return float.__repr__(cell)
+    if isinstance(cell, Decimal) and Decimal.is_finite(cell):
+        return Decimal.__str__(cell)
+    if isinstance(cell, Decimal) and Decimal.is_infinite(cell):
+        return "-1e400" if Decimal.is_signed(cell) else "1e400"
     return None

@@ -139,10 +139,10 @@ def opened(source: Source, format: TextFormat) -> RowFile:
     if source.name.endswith(TEXT_SUFFIXES):
         return TextFile.open(source, format)
     if source.suffix in ARRAY_SUFFIXES:
-        return ArrayFile.open(source)
+        return ArrayFile.open(source, format.longest_line)
     suffixes = (*TEXT_SUFFIXES, *PARQUET_SUFFIXES, *ARROW_SUFFIXES, *ARRAY_SUFFIXES)
     raise InvalidInput(
-        f"{source.name} is of no format that a table is read from.",
+        f"{source.name or source} is of no format that a table is read from.",
         "The end of its name says which it is.",
         f"Give one of {', '.join(suffixes)}.",
     )

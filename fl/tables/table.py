@@ -19,6 +19,7 @@ from ...accountant.errors import InvalidInput, kind_of
 from ..data.federation import Labels
 from .arrow_file import ArrowFrame
 from .checking import CheckedTable, checked_table
+from .each_once import require_each_once, require_frames_once
 from .frames import arrow_table
 from .reading import Source, TableColumns, TableReading
 from .rows import GatheredRows
@@ -63,6 +64,13 @@ class Table:
     schema: Schema
     columns: TableColumns
 
+    def __post_init__(self) -> None:
+        """Refuse rows that two silos hold; where a column says the silo, all have the same."""
+        sources = [source for of_silo in self.sources.values() for source in of_silo]
+        if self.columns.silo is not None:
+            sources = list(dict.fromkeys(sources))
+        require_each_once(sources, self._reading(0).needed)
+
     def __repr__(self) -> str:
         return f"Table({len(self.schema.columns)} columns, silos={len(self.sources)})"
 
@@ -88,7 +96,8 @@ class Table:
         list is public, and is not looked up in the rows.
 
         Rows are treated by the rules of files (`privplan explain tables`): no value is refused or
-        told.  Raises `InvalidInput` for what is no frame, and for columns that do not fit.
+        told.  Raises `InvalidInput` for what is no frame, for columns that do not fit, and where
+        two silos have the same rows.
 
         >>> import pyarrow
         >>> import privplan as pp
@@ -101,6 +110,7 @@ class Table:
         described = _schema(schema)
         needed = TableReading(schema=described, columns=columns, silos=()).needed
         by_silo = frame if isinstance(frame, Mapping) else {ALL_ROWS: frame}
+        require_frames_once(by_silo, needed)
         frames = {
             name: ArrowFrame(_frame_name(name), arrow_table(of, needed))
             for name, of in by_silo.items()
@@ -115,6 +125,12 @@ class Table:
                 "`silo` and `silos` go together, for one frame that holds the rows of all silos.",
                 "Which silos there are is public, and is never looked up in the rows.",
                 'Give silo="hospital", silos=["north", "south"], or a mapping of frames by silo.',
+            )
+        if len(set(silos)) < len(silos):
+            raise InvalidInput(
+                "`silos` names a silo twice.",
+                "Each silo of the list is one party, and how many there are is public.",
+                "Name each once.",
             )
         if silo is not None:
             sources = {name: [frames[ALL_ROWS]] for name in silos}

@@ -15,6 +15,7 @@ import numpy as np
 from ...accountant.arrays import IntArray
 from ...accountant.errors import InvalidInput, counted
 from ..declarations.data_table import DataSettings
+from .federated_table import require_public
 from .reading import opened
 from .schema import TextFormat
 from .schema_text import schema_in
@@ -24,7 +25,8 @@ from .user_names import user_names
 def public_users(data: DataSettings) -> IntArray | None:
     """Return the names of the users on the public list of `[data]`, rising; None without a list.
 
-    Raises `InvalidInput` for a file without the column of the ids, or with another number of them.
+    Raises `InvalidInput` for a file without the column of the ids, with another number of them, or
+    that is one of a silo's files.
     """
     if data.users_public is None:
         return None
@@ -34,9 +36,16 @@ def public_users(data: DataSettings) -> IntArray | None:
             "A log names no file, and a list that is made of the rows would be private.",
             "Give `users_list`, and `user`, the column of the ids.",
         )
+    require_public(data, data.users_list, "users_list")
     names = listed_names(
         data.users_list, data.user, schema_in(data.schema or "").format, seed=data.seed
     )
+    if not len(names):
+        raise InvalidInput(
+            f"{data.users_list.name} lists nobody.",
+            "Whoever takes part is on the list, so nothing could be learnt.",
+            f"Write the ids below the column {data.user!r:.60}, one a line.",
+        )
     if len(names) != data.users:
         raise InvalidInput(
             f"{data.users_list.name} lists {counted(len(names), 'user')}, and [data] has users = "

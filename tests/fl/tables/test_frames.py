@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -328,6 +329,79 @@ def test_a_cell_is_read_alone_as_it_is_beside_others() -> None:
     alone = np.concatenate([features([cell]) for cell in cells])
     assert np.array_equal(alone.sum(axis=0), features(cells).sum(axis=0))
     assert alone.sum(axis=0).tolist() == [2.0, 3.0, 2.0, 2.0, 1.0, 6.0]
+
+
+class Raising:
+    """A cell of which whatever is asked raises, and says a value."""
+
+    def __getattribute__(self, name: str) -> Any:
+        raise RuntimeError(MARKER)
+
+    def __str__(self) -> str:
+        raise RuntimeError(MARKER)
+
+    __repr__ = __bool__ = __float__ = __len__ = __iter__ = __hash__ = __eq__ = __str__  # type: ignore[assignment]
+
+
+class NoItem:
+    """A cell that has a shape and no value."""
+
+    shape = ()
+
+    def item(self) -> Any:
+        raise LookupError(MARKER)
+
+
+class OddText(str):
+    """A text whose methods raise."""
+
+    __slots__ = ()
+
+    def isascii(self) -> bool:
+        raise ValueError(MARKER)
+
+    encode = __str__ = __repr__ = isascii  # type: ignore[assignment]
+
+
+class OddNumber(int):
+    """A number whose methods raise."""
+
+    def __str__(self) -> str:
+        raise ValueError(MARKER)
+
+    __repr__ = __abs__ = __lt__ = __gt__ = __str__  # type: ignore[assignment]
+
+
+def ages_of(*cells: Any) -> list[float]:
+    column = np.empty(len(cells), object)
+    for row, cell in enumerate(cells):
+        column[row] = cell
+    schema = {
+        "columns": {"age": {"kind": "number", "range": [-9, 9], "gap": -1, "scaling": "none"}}
+    }
+    table = pp.Table.from_frame(DataFrame({"age": column}), schema=schema).rows()
+    return sorted(float(value) for value in table.features[:, 0])
+
+
+@for_each(
+    "cell, due",
+    [
+        (Raising(), -1.0),
+        (NoItem(), -1.0),
+        (OddText("2.5"), 2.5),
+        (OddNumber(3), 3.0),
+        (Decimal("2.5"), 2.5),
+        (Decimal("2E+2"), 9.0),
+        (Decimal("-1E+999999"), -9.0),
+        (Decimal("Infinity"), 9.0),
+        (Decimal("NaN"), -1.0),
+        (Decimal("sNaN"), -1.0),
+        (Decimal("0E-99999"), 0.0),
+    ],
+)
+def test_a_cell_that_raises_is_a_gap_and_a_decimal_is_a_number(cell: Any, due: float) -> None:
+    assert ages_of(cell) == [due]
+    assert ages_of(cell, 1, "7", None) == sorted([due, 1.0, 7.0, -1.0])
 
 
 def test_columns_that_are_not_needed_may_be_anything() -> None:

@@ -372,3 +372,16 @@ def test_what_rows_would_decide_is_refused_whatever_they_hold(
     for name in names:
         assert name in str(caught.value)
     assert not (tmp_path / "out").exists()
+
+
+@for_each("path", [".", "..", "a", "10"])
+def test_a_source_names_no_file_by_a_part_of_a_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    said = listed(configuration())
+    said["data"] |= {"users_list": path, "users_public": "the data of the ward, vol. 103."}
+    assert Configuration.of(said).settings.data.users_list == Path(path)
+    said["data"] |= {"users_list": "ward", "users_public": "the data of the (ward)."}
+    with pytest.raises(InvalidInput, match="`path`"):
+        Configuration.of(said)

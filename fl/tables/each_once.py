@@ -1,0 +1,151 @@
+"""No row twice: sources of a table that are the same rows, and public files that are none of them.
+
+A row that two silos hold is two records of the table: where a row is one person's, that person
+would count twice, and a guarantee for one record would be below the truth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from ...accountant.errors import InvalidInput
+from .arrow_file import ArrowFrame
+from .batches import arrow
+
+if TYPE_CHECKING:
+    import pyarrow
+
+_WHY: Final = "Each of its rows would be two records, and one person's would count twice."
+
+
+def require_each_once(sources: Sequence[Path | ArrowFrame], needed: Collection[str]) -> None:
+    """Raise `InvalidInput` where a file, by any of its names, or a frame is there twice."""
+    seen: set[object] = set()
+    for path in (source for source in sources if isinstance(source, Path)):
+        marks = _marks(path)
+        if marks & seen:
+            raise InvalidInput(
+                f"{path.name} is named twice as a file of `silos` in [data], or is one file with "
+                "another that is.",
+                _WHY,
+                "Name every file once; a pattern may hold a file that is named besides.",
+            )
+        seen |= marks
+    frames = [source for source in sources if isinstance(source, ArrowFrame)]
+    for one, other in combinations(frames, 2):
+        if one.table is other.table or _one_memory(one.table, other.table, needed):
+            raise _twice(one.name, other.name)
+
+
+def require_frames_once(frames: Mapping[Any, Any], needed: Collection[str]) -> None:
+    """Raise `InvalidInput` where two frames are one, or views of the same rows."""
+    for (silo, one), (other_silo, other) in combinations(frames.items(), 2):
+        if one is other or _one_view(one, other, needed):
+            raise _twice(f"The frame of silo {silo!r:.60}", f"that of silo {other_silo!r:.60}")
+
+
+def require_apart(file: Path, key: str, files: Iterable[Path]) -> None:
+    """Raise `InvalidInput` where a public file, which `key` names, is one of a silo's.
+
+    What everybody may read, or is measured on, would be private rows.
+    """
+    marks = _marks(file)
+    if any(marks & _marks(path) for path in files):
+        raise InvalidInput(
+            f"{file.name} is `{key}`, and is a file of a silo, too.",
+            "What is taken as public would be private rows, and no guarantee would hold for them.",
+            "Give a file of its own, which is published and holds no row of a silo.",
+        )
+
+
+def _twice(one: str, other: str) -> InvalidInput:
+    return InvalidInput(
+        f"{one} holds the same rows as {other[:1].lower()}{other[1:]}.",
+        _WHY,
+        "Give every silo a frame of its own rows; of one frame for all silos, say silo= and "
+        "silos=.",
+    )
+
+
+def _marks(path: Path) -> set[object]:
+    """Return what two names of one file have in common; links of both kinds are such names."""
+    marks: set[object] = {path.resolve()}
+    try:
+        status = path.stat()
+    except OSError:  # which is told by whoever opens it
+        return marks
+    return marks | {(status.st_dev, status.st_ino)} if status.st_ino else marks
+
+
+def _one_view(one: Any, other: Any, needed: Collection[str]) -> bool:
+    """Return whether two frames of NumPy's memory have cells in common, in each column needed."""
+    if not all(hasattr(frame, "iloc") for frame in (one, other)):
+        return False
+    try:
+        shared = [_shared(one[name], other[name]) for name in needed]
+    except Exception:  # what is no frame is refused elsewhere
+        return False
+    return any(shared) and False not in shared
+
+
+def _shared(one: Any, other: Any) -> bool | None:
+    """Return whether two columns have cells in common; None where they are not NumPy's."""
+    if not all(isinstance(column.dtype, np.dtype) for column in (one, other)):
+        return None
+    return bool(np.shares_memory(one.to_numpy(), other.to_numpy()))
+
+
+def _one_memory(one: pyarrow.Table, other: pyarrow.Table, needed: Collection[str]) -> bool:
+    """Return whether two tables of Arrow have cells in common, in each column needed.
+
+    One column may stand in two tables on purpose; slices of one table are beside each other.
+    """
+    names = {*needed} & {*one.column_names} & {*other.column_names}
+    shared = [_overlap(_places(one, name), _places(other, name)) for name in names]
+    return any(shared) and False not in shared
+
+
+def _places(table: pyarrow.Table, name: str) -> list[tuple[int, int]]:
+    """Return the memory of a column: of each chunk the first bit, and that after its last."""
+    column = table.column(table.column_names.index(name))  # a name may be there twice until later
+    chunks, (bits, part) = column.chunks, _layout(column.type)
+    held = [(chunk, chunk.buffers()[part]) for chunk in chunks if len(chunk) and bits]
+    starts = [
+        (8 * cells.address + bits * chunk.offset, len(chunk))
+        for chunk, cells in held
+        if cells is not None
+    ]
+    return [(first, first + bits * rows) for first, rows in starts]
+
+
+def _layout(kind: pyarrow.DataType) -> tuple[int, int]:
+    """Return how many bits a cell has in one buffer of a column, and which; 0 where there is none.
+
+    Of texts these are where each begins.
+    """
+    pa = arrow()
+    if pa.types.is_fixed_size_list(kind) and pa.types.is_primitive(kind.value_type):
+        return kind.value_type.bit_width * kind.list_size, -1
+    if pa.types.is_dictionary(kind):
+        kind = kind.index_type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return 64 if pa.types.is_large_string(kind) else 32, 1
+    if pa.types.is_string_view(kind):
+        return 128, 1
+    return (kind.bit_width, 1) if pa.types.is_primitive(kind) else (0, 1)
+
+
+def _overlap(one: list[tuple[int, int]], other: list[tuple[int, int]]) -> bool | None:
+    """Return whether cells are the same memory; None where a column has none to compare."""
+    if not one or not other:
+        return None
+    starts, ends = np.array(sorted(other), np.uint64).T
+    ends = np.maximum.accumulate(ends)
+    mine = np.array(one, np.uint64)
+    before = np.searchsorted(starts, mine[:, 1])  # how many begin before the end of each of mine
+    return bool(((before > 0) & (ends[np.maximum(before - 1, 0)] > mine[:, 0])).any())
