@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import hashlib
 import math
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
-
-import numpy as np
 
 RIGHT: Final = "right"
 WRONG: Final = "wrong"
@@ -107,7 +106,7 @@ def released_digest(metrics: Mapping[str, str]) -> str | None:
     if metrics.keys() != {RIGHT, WRONG}:
         return None
     try:
-        values = np.array([float(metrics[RIGHT]), float(metrics[WRONG])], "<f8")
+        released = struct.pack("<2d", float(metrics[RIGHT]), float(metrics[WRONG]))
     except ValueError:
         return None
-    return hashlib.sha256(values.tobytes()).hexdigest()
+    return hashlib.sha256(released).hexdigest()
