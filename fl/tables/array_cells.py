@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pyarrow
     from numpy.typing import NDArray
 
-BLOCK_BYTES: Final = 2**24
+READ_BYTES: Final = 2**24
 """About how many bytes of texts are unpacked at a time."""
 
 _UTF32_BYTES: Final = 4
@@ -97,7 +97,7 @@ class TextCells:
         kept, longer = _next(self._file, self.row_bytes), False
         left = self._dtype.itemsize - self.row_bytes
         while left:
-            part = _next(self._file, min(left, BLOCK_BYTES))
+            part = _next(self._file, min(left, READ_BYTES))
             longer = longer or bool(part.strip(b"\0"))
             left -= len(part)
         return kept, longer

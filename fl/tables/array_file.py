@@ -24,8 +24,8 @@ import numpy as np
 
 from ...accountant.errors import InvalidInput, PrivplanError
 from ...accountant.regular_file import open_regular
-from .array_cells import BLOCK_BYTES, CellReader, NumberCells, SparseCells, TextCells
-from .array_header import MOST_ROWS, OBJECTS, ArrayHeader, Unreadable, header_in
+from .array_cells import READ_BYTES, CellReader, NumberCells, SparseCells, TextCells
+from .array_header import MOST_ARRAY_ROWS, OBJECTS, ArrayHeader, Unreadable, header_in
 from .batches import BATCH_NUMBERS, ArrayShapes, Batch, BatchReport, unheard
 from .schema import LONGEST_LINE
 
@@ -133,8 +133,8 @@ class ArrayFile:
         if len(parts) < len({*needed}):
             parts |= {*_SPARSE[:3]}
         numbers = [self.arrays[name] for name in parts if not self.arrays[name].holds_texts]
-        if any(self.arrays[name].shape[:1] > (MOST_ROWS,) for name in parts):
-            raise _refused(self.path, f"has an array of more than {MOST_ROWS:,} rows")
+        if any(self.arrays[name].shape[:1] > (MOST_ARRAY_ROWS,) for name in parts):
+            raise _refused(self.path, f"has an array of more than {MOST_ARRAY_ROWS:,} rows")
         if sum(header.size for header in numbers) > MOST_UNPACKED:
             raise _refused(self.path, f"declares more than {MOST_UNPACKED:,} bytes of numbers")
 
@@ -166,7 +166,7 @@ class ArrayFile:
                     report(row + 1, None, "some arrays have no such row, and it is left out")
             widest = sum(math.prod(self.shape_of(name) or ()) for name in columns)
             texts = sum(reader.row_bytes for reader in readers.values())
-            step = max(1, min(BATCH_NUMBERS // max(1, widest), BLOCK_BYTES // max(1, texts)))
+            step = max(1, min(BATCH_NUMBERS // max(1, widest), READ_BYTES // max(1, texts)))
             for first in range(0, rows, step):
                 count = min(step, rows - first)
                 cells = {}

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
-MOST_ROWS: Final = 2**31
+MOST_ARRAY_ROWS: Final = 2**31
 """Most rows of an array: a file that declares more is none but a bomb."""
 
 _MOST_HEADER_BYTES: Final = 2**12

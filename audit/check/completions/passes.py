@@ -6,7 +6,7 @@ import math
 from fractions import Fraction
 
 from ..checked_run import CheckedRun
-from ..loader_passes import ROUNDING
+from ..kept_records import ROUNDING
 
 
 def steps_agree(run: CheckedRun, together: int, starts: int = 1) -> bool:
