@@ -6,6 +6,8 @@
 Only what training moves is w.  Buffers, and parameters that need no gradient, are public constants
 of which every call gets fresh copies, so no record leaves anything behind for the next.  A layer
 with running statistics (BatchNorm) normalises by those constants, in training as in evaluation.
+Units go through vmap only by operations that keep them apart (`.unit_operations`); else each goes
+by itself, and has copies of its weights and records, so that nothing it writes reaches another.
 """
 
 from __future__ import annotations
@@ -13,21 +15,25 @@ from __future__ import annotations
 import contextlib
 import copy
 import io
+import logging
 import math
+import random
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase
 
 from .drawn_dropout import UnitDraws, with_drawn_dropout
 from .losses import Loss
+from .unit_operations import CrossesUnits, UnitsApart
 
-_OUT_OF_MEMORY: Final = "allocate memory"
-"""What PyTorch says on a processor where there is no memory."""
+FAILURES: Final = (Exception, SystemExit)
+"""Whatever a module may do at somebody's records: it must end no run, and say nothing."""
 
 
 class _Nowhere(io.TextIOBase):
@@ -43,7 +49,8 @@ _NOWHERE: Final = _Nowhere()
 
 @contextlib.contextmanager
 def unheard() -> Iterator[None]:
-    """Let nothing be printed: what a module says of the records it sees would tell of them."""
+    """Let nothing be printed or logged: what a module says of its records would tell of them."""
+    level = logging.root.manager.disable
     with (
         warnings.catch_warnings(),
         contextlib.redirect_stdout(_NOWHERE),
@@ -52,7 +59,23 @@ def unheard() -> Iterator[None]:
         else contextlib.nullcontext(),
     ):
         warnings.simplefilter("ignore")
-        yield
+        logging.disable(sys.maxsize)
+        try:
+            yield
+        finally:
+            logging.disable(level)
+
+
+@contextlib.contextmanager
+def untraced() -> Iterator[None]:
+    """Let a module at somebody's records say nothing, and put all generators back."""
+    of_numpy, of_python = np.random.get_state(), random.getstate()
+    with torch.random.fork_rng(devices=[]), unheard():
+        try:
+            yield
+        finally:
+            np.random.set_state(of_numpy)
+            random.setstate(of_python)
 
 
 class ModuleBody:
@@ -115,22 +138,19 @@ class ModuleBody:
         Shapes are those of `Model.add_gradient`, `keys` (units,) of the draws.  A unit at which the
         module fails has NaN, which its own records alone decide.
         """
-        with unheard():
+        with untraced():
             if not self.vectorised:
                 return self.looped(loss, weights, x, labels, share, keys)
-            try:
+            with contextlib.suppress(*FAILURES):  # whatever somebody's records make of the module
                 return self.stacked(loss, weights, x, labels, share, keys)
-            except Exception as error:  # whatever somebody's records make of the module
-                if _out_of_memory(error):
-                    raise
             # Each by itself, in the same way: so nobody's trouble moves another's last bits.
             rows = [
                 self._alone(
                     loss,
-                    [weight[unit : unit + 1] for weight in weights],
-                    x[unit : unit + 1],
-                    labels[unit : unit + 1],
-                    share[unit : unit + 1],
+                    [weight[unit : unit + 1].clone() for weight in weights],
+                    x[unit : unit + 1].clone(),
+                    labels[unit : unit + 1].clone(),
+                    share[unit : unit + 1].clone(),
                     None if keys is None else keys[unit : unit + 1],
                 )
                 for unit in range(len(x))
@@ -138,12 +158,9 @@ class ModuleBody:
         return [torch.cat(parts) for parts in zip(*rows, strict=True)]
 
     def _alone(self, loss: Loss, weights: Sequence[Tensor], *records: Any) -> list[Tensor]:
-        try:
+        with contextlib.suppress(*FAILURES):  # whatever this unit's records make of the module
             return self.stacked(loss, weights, *records)
-        except Exception as error:  # whatever this unit's records make of the module
-            if _out_of_memory(error):
-                raise
-            return [torch.full_like(weight, math.nan) for weight in weights]
+        return self.looped(loss, weights, *records)
 
     def stacked(
         self,
@@ -154,7 +171,10 @@ class ModuleBody:
         share: Tensor,
         keys: Tensor | None,
     ) -> list[Tensor]:
-        """Return the gradients of all units at once, by vmap."""
+        """Return the gradients of all units at once, by vmap.
+
+        Raises `CrossesUnits` where that might mix units.
+        """
 
         def of_unit(
             weight: tuple[Tensor, ...], x: Tensor, labels: Tensor, share: Tensor, *key: Tensor
@@ -165,8 +185,25 @@ class ModuleBody:
         # One function of one unit, over the first axis of all: weights, records, shares and key.
         each = () if keys is None else (keys,)
         per_unit = torch.func.vmap(torch.func.grad(of_unit))
-        slopes: Sequence[Tensor] = per_unit(tuple(weights), x, labels, share, *each)
+        with UnitsApart([*weights, x, labels, share, *each]):
+            slopes: Sequence[Tensor] = per_unit(tuple(weights), x, labels, share, *each)
         return list(slopes)
+
+    def keeps_apart(
+        self,
+        loss: Loss,
+        weights: Sequence[Tensor],
+        records: tuple[Tensor, Tensor, Tensor],
+        key: Tensor | None,
+    ) -> bool:
+        """Return whether all operations of one unit's gradient are of those that vmap may do."""
+        leaves = [weight.detach().clone().requires_grad_() for weight in weights]
+        try:
+            with UnitsApart([*leaves, *records]):
+                self._of_leaves(loss, leaves, records, key)
+        except CrossesUnits:
+            return False
+        return True
 
     def looped(
         self,
@@ -195,9 +232,7 @@ class ModuleBody:
                         (x[unit][present], labels[unit][present], share[unit][present]),
                         key,
                     )
-                except Exception as error:  # whatever this unit's records make of the module
-                    if _out_of_memory(error):
-                        raise
+                except FAILURES:  # whatever this unit's records make of the module
                     rows = [torch.full_like(weight[unit], math.nan) for weight in weights]
                 for into, row in zip(slopes, rows, strict=True):
                     into[unit] = row
@@ -210,7 +245,18 @@ class ModuleBody:
         records: tuple[Tensor, Tensor, Tensor],
         key: Tensor | None,
     ) -> list[Tensor]:
+        # Copies, so that what is written reaches no other unit.
         leaves = [weight.detach().clone().requires_grad_() for weight in weights]
+        x, labels, share = (each.clone() for each in records)
+        return self._of_leaves(loss, leaves, (x, labels, share), key)
+
+    def _of_leaves(
+        self,
+        loss: Loss,
+        leaves: list[Tensor],
+        records: tuple[Tensor, Tensor, Tensor],
+        key: Tensor | None,
+    ) -> list[Tensor]:
         x, labels, share = records
         with torch.enable_grad():
             out = self.outputs(leaves, x, training=True, key=key)
@@ -222,8 +268,3 @@ class ModuleBody:
             torch.zeros_like(leaf) if slope is None else slope
             for leaf, slope in zip(leaves, slopes, strict=True)
         ]
-
-
-def _out_of_memory(error: Exception) -> bool:
-    """Return whether there was no memory, which is nothing that a record has done."""
-    return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or _OUT_OF_MEMORY in str(error)

@@ -40,13 +40,20 @@ def choose_way(body: ModuleBody, door: Door, loss: Loss, x: Tensor) -> None:
             raise failed(door, "cannot be trained", error) from error
         if any(bool(torch.isnan(rows).any()) for rows in slow):
             raise _failed_gradient(body, door, loss, (weights, records, labels, share))
-        try:
-            quick = body.stacked(loss, weights, records, labels, share, keys)
-        except Exception:
-            body.vectorised = False
-        else:
-            pairs = zip(quick, slow, strict=True)
-            body.vectorised = all(close(*pair, _SAME_GRADIENT) for pair in pairs)
+        body.vectorised = body.keeps_apart(
+            loss,
+            [weight[0] for weight in weights],
+            (records[0].clone(), labels[0].clone(), share[0].clone()),
+            None if keys is None else keys[0],
+        )
+        if body.vectorised:
+            try:
+                quick = body.stacked(loss, weights, records, labels, share, keys)
+            except Exception:
+                body.vectorised = False
+            else:
+                pairs = zip(quick, slow, strict=True)
+                body.vectorised = all(close(*pair, _SAME_GRADIENT) for pair in pairs)
     if not any(bool(rows.any()) for rows in slow):
         raise refused(
             door,
