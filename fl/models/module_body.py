@@ -124,6 +124,17 @@ class ModuleBody:
         logits: Tensor = torch.func.functional_call(module, values, (x,))
         return logits
 
+    def fresh(self) -> ModuleBody:
+        """Return a body whose modules hold what they held at first, whatever they keep."""
+        # Parameters and buffers are given with every call, and masks by the key.
+        shared = (*self.evaluating.parameters(), *self.evaluating.buffers())
+        shared += (*self.training.parameters(), *self.training.buffers())
+        memo: dict[int, Any] = {id(each): each for each in (*shared, self.draws)}
+        another = copy.copy(self)
+        another.evaluating = copy.deepcopy(self.evaluating, memo)
+        another.training = copy.deepcopy(self.training, memo)
+        return another
+
     def gradients(
         self,
         loss: Loss,
@@ -176,10 +187,13 @@ class ModuleBody:
         Raises `CrossesUnits` where that might mix units.
         """
 
+        # What module and loss keep of a call against all rules is gone with these copies.
+        body, loss = self.fresh(), copy.deepcopy(loss)
+
         def of_unit(
             weight: tuple[Tensor, ...], x: Tensor, labels: Tensor, share: Tensor, *key: Tensor
         ) -> Tensor:
-            out = self.outputs(weight, x, training=True, key=key[0] if key else None)
+            out = body.outputs(weight, x, training=True, key=key[0] if key else None)
             return loss.value(out[None], labels[None], share[None])[0]
 
         # One function of one unit, over the first axis of all: weights, records, shares and key.
@@ -193,7 +207,7 @@ class ModuleBody:
         self,
         loss: Loss,
         weights: Sequence[Tensor],
-        records: tuple[Tensor, Tensor, Tensor],
+        records: Sequence[Tensor],
         key: Tensor | None,
     ) -> bool:
         """Return whether all operations of one unit's gradient are of those that vmap may do."""
@@ -226,10 +240,10 @@ class ModuleBody:
                 # A generator that is used against all rules tells nothing of other units.
                 torch.manual_seed(0 if key is None else int(key))
                 try:
-                    rows = self._of_unit(
-                        loss,
+                    rows = self.fresh().slopes(
+                        copy.deepcopy(loss),
                         [weight[unit] for weight in weights],
-                        (x[unit][present], labels[unit][present], share[unit][present]),
+                        [x[unit][present], labels[unit][present], share[unit][present]],
                         key,
                     )
                 except FAILURES:  # whatever this unit's records make of the module
@@ -238,23 +252,23 @@ class ModuleBody:
                     into[unit] = row
         return slopes
 
-    def _of_unit(
+    def slopes(
         self,
         loss: Loss,
         weights: Sequence[Tensor],
-        records: tuple[Tensor, Tensor, Tensor],
+        records: Sequence[Tensor],
         key: Tensor | None,
     ) -> list[Tensor]:
+        """Return the gradient of one unit's loss at records, labels and share without padding."""
         # Copies, so that what is written reaches no other unit.
         leaves = [weight.detach().clone().requires_grad_() for weight in weights]
-        x, labels, share = (each.clone() for each in records)
-        return self._of_leaves(loss, leaves, (x, labels, share), key)
+        return self._of_leaves(loss, leaves, [each.clone() for each in records], key)
 
     def _of_leaves(
         self,
         loss: Loss,
         leaves: list[Tensor],
-        records: tuple[Tensor, Tensor, Tensor],
+        records: Sequence[Tensor],
         key: Tensor | None,
     ) -> list[Tensor]:
         x, labels, share = records

@@ -156,7 +156,7 @@ class OwnModel(Model):
     def _outputs(self, weights: list[Tensor], x: Tensor, key: Tensor | None) -> Tensor:
         # Copies, so that what is written reaches nobody else.
         copies = [weight.clone() for weight in weights]
-        out = self.body.outputs(copies, x.clone(), training=key is not None, key=key)
+        out = self.body.fresh().outputs(copies, x.clone(), training=key is not None, key=key)
         if not isinstance(out, Tensor) or out.shape != (len(x), self.outputs):
             raise ValueError("other outputs than at the door")
         return out.to(x.dtype)

@@ -25,14 +25,15 @@ _WITH_SLOPES: Final = """
 _OTHERS: Final = """
     abs add addcdiv addcmul addmm alias all amax amin any arange baddbmm bitwise_and bitwise_not
     bitwise_or bitwise_xor bmm cat clamp clamp_max clamp_min clone constant_pad_nd cos detach div
-    dot empty empty_like eq erf exp expand expm1 eye full full_like gather ge gt
-    isfinite isinf isnan le lift_fresh linear log log1p log_sigmoid_forward logical_and logical_not
-    logical_or logsumexp lt masked_fill matmul maximum mean minimum mm mul mv ne neg new_empty
-    new_full new_ones new_zeros nll_loss_forward ones ones_like permute pow reciprocal relu repeat
-    rsqrt rsub scalar_tensor scatter scatter_add sgn sign sin split split_with_sizes sqrt square
-    squeeze stack std sub sum t transpose unbind unsqueeze var var_mean view where zeros zeros_like
-    __lshift__ __rshift__ _reshape_copy _safe_softmax _softmax _softmax_backward_data
-    _log_softmax_backward_data _to_copy _unsafe_view
+    dot empty empty_like eq erf exp expand expm1 eye full full_like gather ge gt isfinite isinf
+    isnan le lift_fresh linalg_vector_norm linear log log1p log_sigmoid_forward logical_and
+    logical_not logical_or logsumexp lt masked_fill matmul maximum mean minimum mm mul mv ne neg
+    new_empty new_full new_ones new_zeros nll_loss_forward ones ones_like permute pow reciprocal
+    relu repeat rsqrt rsub scalar_tensor scatter scatter_add sgn sign sin split split_with_sizes
+    sqrt square squeeze stack std sub sum t transpose unbind unsafe_split unsqueeze var var_mean
+    view where zeros zeros_like __lshift__ __rshift__ _reshape_copy _safe_softmax _softmax
+    _softmax_backward_data _log_softmax_backward_data _scaled_dot_product_flash_attention_for_cpu
+    _scaled_dot_product_flash_attention_for_cpu_backward _to_copy _unsafe_view
 """
 """Of one value, of values that lie together, of shapes alone, and sums over an axis.
 
@@ -42,7 +43,7 @@ is out of range.
 
 _IN_PLACE: Final = """
     add_ copy_ div_ elu_ fill_ gelu_ hardswish_ hardtanh_ leaky_relu_ masked_fill_ mish_ mul_ neg_
-    reciprocal_ relu_ scatter_add_ silu_ sub_ unsqueeze_ zero_
+    reciprocal_ relu_ scatter_add_ sigmoid_ silu_ sub_ tanh_ unsqueeze_ zero_
 """
 """What may write, though never into what was handed in."""
 

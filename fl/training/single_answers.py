@@ -30,8 +30,8 @@ def right_answers(
 ) -> BoolArray:
     """Return for which records the model's largest logit is that of the label: (records,).
 
-    `labels` are integers.  A logit that is NaN, as where a module of one's own fails at a record, is
-    a wrong answer to that record.  Of one logit, the log-odds of class 1, the answer is 1 above 0.
+    `labels` are integers.  Of one logit, the log-odds of class 1, the answer is 1 above 0.  Where a
+    logit is NaN, as that of a record at which a module of one's own fails, the answer is wrong.
     """
     weights = torch.from_numpy(model.vector(parameters))
     values = model.features

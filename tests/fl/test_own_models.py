@@ -480,6 +480,43 @@ def _drawn(outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     return each * torch.rand_like(each)
 
 
+class Averaging:
+    """Divides by a running mean of itself, where gradients are taken."""
+
+    mean = 1.0
+
+    def __call__(self, outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        each = nn.functional.cross_entropy(outputs, labels, reduction="none")
+        if torch.is_grad_enabled():
+            self.mean = 0.9 * self.mean + 0.1 * float(each.detach().mean())
+        return each / self.mean
+
+
+def _jittered(outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    if torch.is_grad_enabled():
+        outputs = outputs + torch.as_tensor(np.random.normal(size=tuple(outputs.shape)))
+    return nn.functional.cross_entropy(outputs, labels, reduction="none")
+
+
+def _in_place(outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    return nn.functional.cross_entropy(outputs, labels.clamp_(0, 2), reduction="none")
+
+
+def test_what_a_loss_or_a_module_counts_is_gone_with_every_call() -> None:
+    class Counting:
+        calls = 0
+
+        def __call__(self, outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+            self.calls += 1
+            each = nn.functional.cross_entropy(outputs, labels, reduction="none")
+            return each * (1.0 + self.calls // 25)
+
+    model, units = made(Branching, loss=Counting), units_of((1,) * 40)
+    rows = gradients(model, model.initial(3), units)
+    alone = gradients(model, model.initial(3), units.only([39]))
+    np.testing.assert_array_equal(rows[39], alone[0])
+
+
 @for_each(
     "loss, said",
     [
@@ -488,6 +525,9 @@ def _drawn(outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         (_drawn, "draws random numbers"),
         (nn.BCEWithLogitsLoss(), "fails on random outputs"),
         (3.0, "is a number|is 3|float"),
+        (Averaging(), "loss that depends on what was computed before"),
+        (_jittered, r"draws random numbers \(numpy"),
+        (_in_place, "loss that changes labels"),
     ],
 )
 def test_the_door_refuses_a_loss_that_is_no_term_of_each_record(loss: object, said: str) -> None:
