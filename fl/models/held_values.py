@@ -27,6 +27,11 @@ def held_values(layer: nn.Module) -> Iterator[tuple[str, str]]:
             yield name, _text(value, _MAX_DEPTH)
 
 
+def described(value: object) -> str:
+    """Return a text of a function or an object: its source, and what it holds and remembers."""
+    return f"{source_of(type(value))} {_text(value, _MAX_DEPTH)}"
+
+
 def source_of(code: Any) -> str:
     """Return the source of a class or a function; nothing where it was typed into a session."""
     try:
@@ -58,7 +63,10 @@ def _text(value: object, depth: int) -> str:
     if isinstance(value, functools.partial):
         return _text((value.func, value.args, value.keywords), depth - 1)
     if inspect.isroutine(value) or inspect.isclass(value):
-        return f"{value.__module__}.{value.__qualname__} {source_of(value)}"
+        cells = [cell.cell_contents for cell in getattr(value, "__closure__", None) or ()]
+        remembered = [cells, getattr(value, "__defaults__", None)]
+        name = f"{value.__module__}.{value.__qualname__}"
+        return f"{name} {source_of(value)} {_text(remembered, depth - 1)}"
     slots = getattr(value, "__dict__", None)
     return f"{kind} {_text(slots, depth - 1)}" if isinstance(slots, dict) else kind
 
