@@ -146,7 +146,7 @@ class CodeFile:
         module = types.ModuleType(name)
         module.__file__ = str(self.path)
         sys.modules[name] = module  # dataclasses look their module up
-        exec(compile(content, str(self.path), "exec"), module.__dict__)
+        exec(compile(content, str(self.path), "exec", dont_inherit=True), module.__dict__)
         return module
 
     def _executed_in_package(self, name: str, content: bytes) -> types.ModuleType:
@@ -162,7 +162,7 @@ class CodeFile:
         before = sys.modules.get(name)
         sys.modules[name] = module
         try:
-            exec(compile(content, str(self.path), "exec"), module.__dict__)
+            exec(compile(content, str(self.path), "exec", dont_inherit=True), module.__dict__)
         except BaseException:
             del sys.modules[name]
             raise

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import inspect
+import types
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -17,7 +18,7 @@ from torch import Tensor, nn
 _OF_TORCH: Final = frozenset([*vars(nn.Module()), "_flat_weights"])
 """What PyTorch itself keeps in a module."""
 
-_MAX_DEPTH: Final = 8
+_MAX_DEPTH: Final = 12
 
 
 def held_values(layer: nn.Module) -> Iterator[tuple[str, str]]:
@@ -28,8 +29,8 @@ def held_values(layer: nn.Module) -> Iterator[tuple[str, str]]:
 
 
 def described(value: object) -> str:
-    """Return a text of a function or an object: its source, and what it holds and remembers."""
-    return f"{source_of(type(value))} {_text(value, _MAX_DEPTH)}"
+    """Return a text of a function or an object: its code, and what it holds and remembers."""
+    return f"{_text(type(value), _MAX_DEPTH)} {_text(value, _MAX_DEPTH)}"
 
 
 def source_of(code: Any) -> str:
@@ -62,11 +63,17 @@ def _text(value: object, depth: int) -> str:
         return f"{kind} {sorted(_text(each, depth - 1) for each in value)}"
     if isinstance(value, functools.partial):
         return _text((value.func, value.args, value.keywords), depth - 1)
-    if inspect.isroutine(value) or inspect.isclass(value):
+    if isinstance(value, types.CodeType):
+        parts = (value.co_names, value.co_varnames, value.co_consts)
+        return f"{value.co_code.hex()} {_text(parts, depth - 1)}"
+    if inspect.isclass(value):
+        functions = {k: v for k, v in sorted(vars(value).items()) if inspect.isfunction(v)}
+        return f"{value.__module__}.{value.__qualname__} {_text(functions, depth - 1)}"
+    if inspect.isroutine(value):
+        # The code that was loaded: its file may have been edited since.
         cells = [cell.cell_contents for cell in getattr(value, "__closure__", None) or ()]
-        remembered = [cells, getattr(value, "__defaults__", None)]
-        name = f"{value.__module__}.{value.__qualname__}"
-        return f"{name} {source_of(value)} {_text(remembered, depth - 1)}"
+        held = [getattr(value, "__code__", None), getattr(value, "__defaults__", None), cells]
+        return f"{value.__module__}.{value.__qualname__} {_text(held, depth - 1)}"
     slots = getattr(value, "__dict__", None)
     return f"{kind} {_text(slots, depth - 1)}" if isinstance(slots, dict) else kind
 

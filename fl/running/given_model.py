@@ -186,15 +186,16 @@ def _source(value: Any) -> bytes | None:
 def _was_loaded(value: Any, content: bytes) -> bool:
     """Return whether a function or class, and what it uses of its module, is as in the file now."""
     try:
-        written = set(_codes(compile(content, "", "exec")))
+        written = set(_codes(compile(content, "", "exec", dont_inherit=True)))
     except (SyntaxError, ValueError):
         return False
     module = vars(sys.modules[value.__module__])
     found: list[Any] = [value]
     for each in found:  # which grows
         parts = list(vars(each).values()) if inspect.isclass(each) else [each]
-        for code in (part.__code__ for part in parts if inspect.isfunction(part)):
-            if code not in written:
+        for code in (inspect.unwrap(part).__code__ for part in parts if inspect.isfunction(part)):
+            # A dataclass has functions that stand in no file.
+            if code.co_filename != "<string>" and code not in written:
                 return False
             names = {name for inner in _codes(code) for name in inner.co_names}
             used = (module[name] for name in names if name in module)
