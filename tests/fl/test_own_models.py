@@ -22,6 +22,7 @@ from privplan.fl.models.own_model import OwnModel
 from privplan.fl.models.own_models import architecture_digest, own_model
 from privplan.fl.training import deltas
 from privplan.fl.training.deltas import gradients, local_deltas, per_example_gradients
+from privplan.fl.training.metrics import measured
 from privplan.fl.training.single_answers import right_answers
 from privplan.fl.training.threads import one_thread
 from privplan.fl.training.units import Recipe, Units
@@ -127,9 +128,14 @@ def test_what_looks_at_values_goes_through_the_loop_and_trains() -> None:
 
 
 def test_a_unit_whose_records_break_the_module_has_delta_zero_and_others_have_theirs() -> None:
-    for kind in (Picky, Embedded, Allocating):
+    for kind, together in (
+        (Picky, False),
+        (Embedded, False),
+        (Allocating, False),
+        (Gathered, True),
+    ):
         model, units = made(kind), units_of()
-        assert not model.body.vectorised
+        assert model.body.vectorised == together
         _breaks_alone(model, units)
 
 
@@ -166,6 +172,15 @@ class Embedded(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         made: torch.Tensor = self.out(self.words(x[:, 0].abs().long()))
+        return made
+
+
+class Gathered(Embedded):
+    """Gathers a number for each word, which keeps units apart and refuses a word too many."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        chosen = self.words.weight.gather(0, x[:, :4].abs().long())
+        made: torch.Tensor = self.out(chosen)
         return made
 
 
@@ -252,6 +267,7 @@ def test_a_record_at_which_the_module_fails_is_a_wrong_answer_and_nothing_else(
     logits = model.logits(start, features)
     assert np.isnan(logits[3]).all()
     assert np.isfinite(logits[others]).all()
+    assert measured(logits[[3] * CLASSES], labels)["accuracy"] == 0.0
     assert capsys.readouterr() == ("", "")
 
 
