@@ -79,7 +79,10 @@ def untraced() -> Iterator[None]:
 
 
 class ModuleBody:
-    """A copy of a module, in float64; `vectorised` says that units go through it together."""
+    """A copy of a module, in float64; `vectorised` says that units go through it together.
+
+    `indexed` says that it looks values up, and so may fail on a GPU for everybody.
+    """
 
     def __init__(self, module: nn.Module) -> None:
         self.evaluating = copy.deepcopy(module).double().eval()
@@ -95,6 +98,7 @@ class ModuleBody:
         named = dict(self.evaluating.named_parameters())
         self.trained = {name: each for name, each in named.items() if each.requires_grad}
         self.vectorised = True
+        self.indexed = True
         self._kept: dict[str, Tensor] = {
             name: each for name, each in named.items() if not each.requires_grad
         }
@@ -150,7 +154,7 @@ class ModuleBody:
         module fails has NaN, which its own records alone decide.
         """
         with untraced():
-            if not self.vectorised:
+            if not self.vectorised or (self.indexed and x.device.type != "cpu"):
                 return self.looped(loss, weights, x, labels, share, keys)
             with contextlib.suppress(*FAILURES):  # whatever somebody's records make of the module
                 return self.stacked(loss, weights, x, labels, share, keys)
@@ -210,10 +214,15 @@ class ModuleBody:
         records: Sequence[Tensor],
         key: Tensor | None,
     ) -> bool:
-        """Return whether all operations of one unit's gradient are of those that vmap may do."""
+        """Return whether all operations of one unit's gradient are of those that vmap may do.
+
+        Notes whether the module itself takes an index.
+        """
         leaves = [weight.detach().clone().requires_grad_() for weight in weights]
         try:
-            with UnitsApart([*leaves, *records]):
+            with UnitsApart([*leaves, *records]) as seen:
+                self.outputs(leaves, records[0], training=True, key=key)
+                self.indexed = seen.indexed
                 self._of_leaves(loss, leaves, records, key)
         except CrossesUnits:
             return False
@@ -228,10 +237,17 @@ class ModuleBody:
         share: Tensor,
         keys: Tensor | None,
     ) -> list[Tensor]:
-        """Return the same unit by unit, without padding, for what vmap cannot do."""
+        """Return the same unit by unit, without padding, for what vmap cannot do.
+
+        On the processor: an index that is out of range would end every later computation on a GPU,
+        and so tell of a record.
+        """
         slopes = [
             torch.empty_like(weight, memory_format=torch.contiguous_format) for weight in weights
         ]
+        weights, x = [each.cpu() for each in weights], x.cpu()
+        labels, share = labels.cpu(), share.cpu()
+        keys = None if keys is None else keys.cpu()
         with torch.random.fork_rng(devices=[]):
             for unit in range(len(x)):
                 # Fresh tensors for each unit: where they begin depends on no other.

@@ -51,6 +51,11 @@ _ALLOWED: Final = frozenset(_OTHERS.split()) | {
     name + end for name in _WITH_SLOPES.split() for end in ("", "_backward")
 }
 
+_INDEXED: Final = frozenset(
+    ["gather", "scatter", "scatter_add", "scatter_add_", "nll_loss_forward"]
+)
+"""What is ended by an index that is out of range: on a GPU, so is everything after it."""
+
 _WRITES: Final = frozenset(_IN_PLACE.split())
 
 
@@ -61,11 +66,13 @@ class CrossesUnits(Exception):
 class UnitsApart(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Raises `CrossesUnits` before an operation that is not in the list, or writes into `handed`.
 
-    It sees what is computed in the end, below vmap and the derivatives.
+    It sees what is computed in the end, below vmap and the derivatives.  `indexed` is whether one
+    was that takes an index.
     """
 
     def __init__(self, handed: Iterable[Tensor]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
+        self.indexed = False
         self._handed = {_place(each) for each in handed}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -75,6 +82,7 @@ class UnitsApart(TorchDispatchMode):  # type: ignore[no-untyped-call]
         # What an operation in place changes is its first argument.
         if not allowed or (schema.is_mutable and _place(args[0]) in self._handed):
             raise CrossesUnits(schema.name)
+        self.indexed |= name in _INDEXED
         return func(*args, **(kwargs or {}))
 
 

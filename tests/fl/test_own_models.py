@@ -597,3 +597,9 @@ def test_a_digest_of_an_architecture_tells_modules_apart_and_not_their_weights()
         "usual": digest(nn.CrossEntropyLoss()),
     }
     assert len({same, *others.values()}) == len(others) + 1
+
+
+def test_only_what_takes_an_index_is_noted_to_take_one() -> None:
+    assert made(Gathered).body.indexed
+    assert not made(normed).body.indexed
+    assert not made(SmallConvolutions).body.indexed
