@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import importlib.util
 import re
 import sys
 import types
@@ -137,14 +138,38 @@ class CodeFile:
         return value
 
     def _executed(self, content: bytes) -> types.ModuleType:
+        # What was digested is what is executed, whatever becomes of the file meanwhile, and
+        # whatever was imported under this name before.
         if self.module is not None:
-            return importlib.import_module(self.module)
-        # What was digested is what is executed, whatever becomes of the file meanwhile.
+            return self._executed_in_package(self.module, content)
         name = f"privplan_own_{self.digest.removeprefix(SOURCE_DIGEST)[:16]}"
         module = types.ModuleType(name)
         module.__file__ = str(self.path)
         sys.modules[name] = module  # dataclasses look their module up
-        exec(compile(content, str(self.path), "exec"), module.__dict__)
+        exec(compile(content, str(self.path), "exec", dont_inherit=True), module.__dict__)
+        return module
+
+    def _executed_in_package(self, name: str, content: bytes) -> types.ModuleType:
+        parent = name.rpartition(".")[0]
+        if parent:
+            importlib.import_module(parent)
+        places = [str(self.path.parent)] if self.path.name == "__init__.py" else None
+        spec = importlib.util.spec_from_file_location(
+            name, self.path, submodule_search_locations=places
+        )
+        assert spec is not None
+        module = importlib.util.module_from_spec(spec)
+        before = sys.modules.get(name)
+        sys.modules[name] = module
+        try:
+            exec(compile(content, str(self.path), "exec", dont_inherit=True), module.__dict__)
+        except BaseException:
+            del sys.modules[name]
+            raise
+        finally:
+            # Who imported it before keeps what was imported.
+            if before is not None:
+                sys.modules[name] = before
         return module
 
 

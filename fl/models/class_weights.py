@@ -42,7 +42,9 @@ class ClassWeighted:
     def _weighed(self, labels: Tensor, share: Tensor) -> Tensor:
         # Padding has share 0, whatever class its label names.
         weights = torch.tensor(self.weights, dtype=share.dtype, device=share.device)
-        return share * weights[labels]
+        # By gather, which keeps units apart where many are computed together (`unit_operations`).
+        each = weights.expand(*labels.shape, len(weights)).gather(-1, labels[..., None])
+        return share * each[..., 0]
 
 
 def class_weighted(model: Model, weights: Sequence[float] | None, classes: int) -> Model:

@@ -36,6 +36,7 @@ def public_labels(door: Door, records: int) -> Tensor:
 
 
 def close(values: Tensor, expected: Tensor, tolerance: float = TOLERANCE) -> bool:
+    values, expected = values.detach(), expected.detach()
     size = max(1.0, float(expected.abs().max())) if expected.numel() else 1.0
     return values.shape == expected.shape and bool(
         torch.allclose(values, expected, rtol=tolerance, atol=tolerance * size)
@@ -51,3 +52,12 @@ def failed(door: Door, what: str, error: Exception) -> InvalidInput:
 
 def refused(door: Door, what: str, why: str, step: str) -> InvalidInput:
     return InvalidInput(f"The model {door.name} {what}.", why, step)
+
+
+def by_chance(door: Door, what: str, draws: list[str]) -> InvalidInput:
+    return refused(
+        door,
+        f"{what} draws random numbers ({draws[0]})".strip(),
+        "They would come from one generator for all, which others' absence moves.",
+        "Use torch.nn.Dropout, whose draws follow from the run's seed, user and round.",
+    )

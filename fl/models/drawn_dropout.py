@@ -59,7 +59,7 @@ def with_drawn_dropout(module: nn.Module, draws: UnitDraws) -> tuple[nn.Module, 
     """Return a module whose dropout layers take their masks from `draws`, and its largest rate.
 
     Its layers are replaced in place.  Raises `InvalidInput` for a rate of 1, after which nothing is
-    left to learn from.
+    left to learn from, and for a class made from one of these, which may do something else.
     """
     kinds = (nn.Dropout, *_WHOLE_CHANNELS)
     rates = [0.0]
@@ -80,6 +80,13 @@ def with_drawn_dropout(module: nn.Module, draws: UnitDraws) -> tuple[nn.Module, 
             layers[id(layer)] = _DrawnDropout(rate, draws, channels=whole)
         return layers[id(layer)]
 
+    for layer in module.modules():
+        if isinstance(layer, kinds) and type(layer) not in kinds:
+            raise InvalidInput(
+                f"The layer {type(layer).__name__} of the model is made from a dropout layer.",
+                "Dropout is replaced by one that draws by seed, round and user alone.",
+                "Use torch.nn.Dropout itself, or make the layer from torch.nn.Module.",
+            )
     if isinstance(module, kinds):
         module = drawn(module)
     for parent in list(module.modules()):

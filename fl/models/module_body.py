@@ -6,6 +6,8 @@
 Only what training moves is w.  Buffers, and parameters that need no gradient, are public constants
 of which every call gets fresh copies, so no record leaves anything behind for the next.  A layer
 with running statistics (BatchNorm) normalises by those constants, in training as in evaluation.
+Units go through vmap only by operations that keep them apart (`.unit_operations`); else each goes
+by itself, and has copies of its weights and records, so that nothing it writes reaches another.
 """
 
 from __future__ import annotations
@@ -13,21 +15,25 @@ from __future__ import annotations
 import contextlib
 import copy
 import io
+import logging
 import math
+import random
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase
 
 from .drawn_dropout import UnitDraws, with_drawn_dropout
 from .losses import Loss
+from .unit_operations import CrossesUnits, UnitsApart
 
-_OUT_OF_MEMORY: Final = "allocate memory"
-"""What PyTorch says on a processor where there is no memory."""
+FAILURES: Final = (Exception, SystemExit)
+"""Whatever a module may do at somebody's records: it must end no run, and say nothing."""
 
 
 class _Nowhere(io.TextIOBase):
@@ -43,7 +49,8 @@ _NOWHERE: Final = _Nowhere()
 
 @contextlib.contextmanager
 def unheard() -> Iterator[None]:
-    """Let nothing be printed: what a module says of the records it sees would tell of them."""
+    """Let nothing be printed or logged: what a module says of its records would tell of them."""
+    level = logging.root.manager.disable
     with (
         warnings.catch_warnings(),
         contextlib.redirect_stdout(_NOWHERE),
@@ -52,11 +59,30 @@ def unheard() -> Iterator[None]:
         else contextlib.nullcontext(),
     ):
         warnings.simplefilter("ignore")
-        yield
+        logging.disable(sys.maxsize)
+        try:
+            yield
+        finally:
+            logging.disable(level)
+
+
+@contextlib.contextmanager
+def untraced() -> Iterator[None]:
+    """Let a module at somebody's records say nothing, and put all generators back."""
+    of_numpy, of_python = np.random.get_state(), random.getstate()
+    with torch.random.fork_rng(devices=[]), unheard():
+        try:
+            yield
+        finally:
+            np.random.set_state(of_numpy)
+            random.setstate(of_python)
 
 
 class ModuleBody:
-    """A copy of a module, in float64; `vectorised` says that units go through it together."""
+    """A copy of a module, in float64; `vectorised` says that units go through it together.
+
+    `indexed` says that it looks values up, and so may fail on a GPU for everybody.
+    """
 
     def __init__(self, module: nn.Module) -> None:
         self.evaluating = copy.deepcopy(module).double().eval()
@@ -72,6 +98,7 @@ class ModuleBody:
         named = dict(self.evaluating.named_parameters())
         self.trained = {name: each for name, each in named.items() if each.requires_grad}
         self.vectorised = True
+        self.indexed = True
         self._kept: dict[str, Tensor] = {
             name: each for name, each in named.items() if not each.requires_grad
         }
@@ -101,6 +128,17 @@ class ModuleBody:
         logits: Tensor = torch.func.functional_call(module, values, (x,))
         return logits
 
+    def fresh(self) -> ModuleBody:
+        """Return a body whose modules hold what they held at first, whatever they keep."""
+        # Parameters and buffers are given with every call, and masks by the key.
+        shared = (*self.evaluating.parameters(), *self.evaluating.buffers())
+        shared += (*self.training.parameters(), *self.training.buffers())
+        memo: dict[int, Any] = {id(each): each for each in (*shared, self.draws)}
+        another = copy.copy(self)
+        another.evaluating = copy.deepcopy(self.evaluating, memo)
+        another.training = copy.deepcopy(self.training, memo)
+        return another
+
     def gradients(
         self,
         loss: Loss,
@@ -115,22 +153,19 @@ class ModuleBody:
         Shapes are those of `Model.add_gradient`, `keys` (units,) of the draws.  A unit at which the
         module fails has NaN, which its own records alone decide.
         """
-        with unheard():
-            if not self.vectorised:
+        with untraced():
+            if not self.vectorised or (self.indexed and x.device.type != "cpu"):
                 return self.looped(loss, weights, x, labels, share, keys)
-            try:
+            with contextlib.suppress(*FAILURES):  # whatever somebody's records make of the module
                 return self.stacked(loss, weights, x, labels, share, keys)
-            except Exception as error:  # whatever somebody's records make of the module
-                if _out_of_memory(error):
-                    raise
             # Each by itself, in the same way: so nobody's trouble moves another's last bits.
             rows = [
                 self._alone(
                     loss,
-                    [weight[unit : unit + 1] for weight in weights],
-                    x[unit : unit + 1],
-                    labels[unit : unit + 1],
-                    share[unit : unit + 1],
+                    [weight[unit : unit + 1].clone() for weight in weights],
+                    x[unit : unit + 1].clone(),
+                    labels[unit : unit + 1].clone(),
+                    share[unit : unit + 1].clone(),
                     None if keys is None else keys[unit : unit + 1],
                 )
                 for unit in range(len(x))
@@ -138,12 +173,9 @@ class ModuleBody:
         return [torch.cat(parts) for parts in zip(*rows, strict=True)]
 
     def _alone(self, loss: Loss, weights: Sequence[Tensor], *records: Any) -> list[Tensor]:
-        try:
+        with contextlib.suppress(*FAILURES):  # whatever this unit's records make of the module
             return self.stacked(loss, weights, *records)
-        except Exception as error:  # whatever this unit's records make of the module
-            if _out_of_memory(error):
-                raise
-            return [torch.full_like(weight, math.nan) for weight in weights]
+        return self.looped(loss, weights, *records)
 
     def stacked(
         self,
@@ -154,19 +186,47 @@ class ModuleBody:
         share: Tensor,
         keys: Tensor | None,
     ) -> list[Tensor]:
-        """Return the gradients of all units at once, by vmap."""
+        """Return the gradients of all units at once, by vmap.
+
+        Raises `CrossesUnits` where that might mix units.
+        """
+
+        # What module and loss keep of a call against all rules is gone with these copies.
+        body, loss = self.fresh(), copy.deepcopy(loss)
 
         def of_unit(
             weight: tuple[Tensor, ...], x: Tensor, labels: Tensor, share: Tensor, *key: Tensor
         ) -> Tensor:
-            out = self.outputs(weight, x, training=True, key=key[0] if key else None)
+            out = body.outputs(weight, x, training=True, key=key[0] if key else None)
             return loss.value(out[None], labels[None], share[None])[0]
 
         # One function of one unit, over the first axis of all: weights, records, shares and key.
         each = () if keys is None else (keys,)
         per_unit = torch.func.vmap(torch.func.grad(of_unit))
-        slopes: Sequence[Tensor] = per_unit(tuple(weights), x, labels, share, *each)
+        with UnitsApart([*weights, x, labels, share, *each]):
+            slopes: Sequence[Tensor] = per_unit(tuple(weights), x, labels, share, *each)
         return list(slopes)
+
+    def keeps_apart(
+        self,
+        loss: Loss,
+        weights: Sequence[Tensor],
+        records: Sequence[Tensor],
+        key: Tensor | None,
+    ) -> bool:
+        """Return whether all operations of one unit's gradient are of those that vmap may do.
+
+        Notes whether the module itself takes an index.
+        """
+        leaves = [weight.detach().clone().requires_grad_() for weight in weights]
+        try:
+            with UnitsApart([*leaves, *records]) as seen:
+                self.outputs(leaves, records[0], training=True, key=key)
+                self.indexed = seen.indexed
+                self._of_leaves(loss, leaves, records, key)
+        except CrossesUnits:
+            return False
+        return True
 
     def looped(
         self,
@@ -177,10 +237,17 @@ class ModuleBody:
         share: Tensor,
         keys: Tensor | None,
     ) -> list[Tensor]:
-        """Return the same unit by unit, without padding, for what vmap cannot do."""
+        """Return the same unit by unit, without padding, for what vmap cannot do.
+
+        On the processor: an index that is out of range would end every later computation on a GPU,
+        and so tell of a record.
+        """
         slopes = [
             torch.empty_like(weight, memory_format=torch.contiguous_format) for weight in weights
         ]
+        weights, x = [each.cpu() for each in weights], x.cpu()
+        labels, share = labels.cpu(), share.cpu()
+        keys = None if keys is None else keys.cpu()
         with torch.random.fork_rng(devices=[]):
             for unit in range(len(x)):
                 # Fresh tensors for each unit: where they begin depends on no other.
@@ -189,28 +256,37 @@ class ModuleBody:
                 # A generator that is used against all rules tells nothing of other units.
                 torch.manual_seed(0 if key is None else int(key))
                 try:
-                    rows = self._of_unit(
-                        loss,
+                    rows = self.fresh().slopes(
+                        copy.deepcopy(loss),
                         [weight[unit] for weight in weights],
-                        (x[unit][present], labels[unit][present], share[unit][present]),
+                        [x[unit][present], labels[unit][present], share[unit][present]],
                         key,
                     )
-                except Exception as error:  # whatever this unit's records make of the module
-                    if _out_of_memory(error):
-                        raise
+                except FAILURES:  # whatever this unit's records make of the module
                     rows = [torch.full_like(weight[unit], math.nan) for weight in weights]
                 for into, row in zip(slopes, rows, strict=True):
                     into[unit] = row
         return slopes
 
-    def _of_unit(
+    def slopes(
         self,
         loss: Loss,
         weights: Sequence[Tensor],
-        records: tuple[Tensor, Tensor, Tensor],
+        records: Sequence[Tensor],
         key: Tensor | None,
     ) -> list[Tensor]:
+        """Return the gradient of one unit's loss at records, labels and share without padding."""
+        # Copies, so that what is written reaches no other unit.
         leaves = [weight.detach().clone().requires_grad_() for weight in weights]
+        return self._of_leaves(loss, leaves, [each.clone() for each in records], key)
+
+    def _of_leaves(
+        self,
+        loss: Loss,
+        leaves: list[Tensor],
+        records: Sequence[Tensor],
+        key: Tensor | None,
+    ) -> list[Tensor]:
         x, labels, share = records
         with torch.enable_grad():
             out = self.outputs(leaves, x, training=True, key=key)
@@ -222,8 +298,3 @@ class ModuleBody:
             torch.zeros_like(leaf) if slope is None else slope
             for leaf, slope in zip(leaves, slopes, strict=True)
         ]
-
-
-def _out_of_memory(error: Exception) -> bool:
-    """Return whether there was no memory, which is nothing that a record has done."""
-    return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or _OUT_OF_MEMORY in str(error)

@@ -17,9 +17,9 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
-from ...accountant.errors import InvalidInput, PrivplanError, kind_of
+from ...accountant.errors import PrivplanError, kind_of
 from .chance import drawn
-from .door import TRIAL_SEED, Door, close, failed, public_labels, refused
+from .door import TRIAL_SEED, Door, by_chance, close, failed, public_labels, refused
 from .losses import OwnLoss
 from .module_body import ModuleBody, unheard
 
@@ -118,13 +118,22 @@ def require_own_loss(loss: OwnLoss, door: Door, outputs: int) -> None:
     rng = torch.Generator().manual_seed(TRIAL_SEED)
     logits = torch.randn(_TRIAL_RECORDS, outputs, dtype=torch.float64, generator=rng)
     labels = public_labels(door, _TRIAL_RECORDS)
+    for slopes in (False, True):
+        _require_terms(loss, door, logits.requires_grad_(slopes), labels)
+
+
+def _require_terms(loss: OwnLoss, door: Door, logits: Tensor, labels: Tensor) -> None:
+    """Raise `InvalidInput` unless there is a term of each record, the same whenever it is asked."""
+
+    def terms(records: slice) -> Tensor:
+        return loss.each(logits[records] * 1.0, given[records])
+
+    given = labels.clone()
     try:
-        with torch.no_grad(), unheard(), drawn() as draws:
-            each = loss.each(logits, labels)
-            alone = torch.cat(
-                [loss.each(logits[i : i + 1], labels[i : i + 1]).reshape(-1) for i in range(3)]
-            )
-            few = loss.each(logits[:3], labels[:3])
+        with torch.set_grad_enabled(logits.requires_grad), unheard(), drawn() as draws:
+            each = terms(slice(None))
+            single = [terms(slice(i, i + 1)).reshape(-1) for i in range(3)]
+            few, again = terms(slice(3)), terms(slice(None))
     except Exception as error:  # whatever the loss does
         raise failed(door, "has a loss that fails on random outputs", error) from error
     if not isinstance(each, Tensor) or each.shape != (_TRIAL_RECORDS,):
@@ -138,8 +147,17 @@ def require_own_loss(loss: OwnLoss, door: Door, outputs: int) -> None:
     if not bool(torch.isfinite(each).all()):
         raise refused(door, "has a loss that is not finite on random outputs", "", "Repair it.")
     if draws:
-        raise _by_chance(door, "has a loss that", draws)
-    if not (close(alone, each[:3]) and few.shape == (3,) and close(few, each[:3])):
+        raise by_chance(door, "has a loss that", draws)
+    if not torch.equal(given, labels):
+        raise refused(door, "has a loss that changes labels", "", "Work on a copy of them.")
+    if not close(again, each):
+        raise refused(
+            door,
+            "has a loss that depends on what was computed before",
+            "What one unit leaves behind would reach the next.",
+            "Keep nothing from one call to the next.",
+        )
+    if not (close(torch.cat(single), each[:3]) and few.shape == (3,) and close(few, each[:3])):
         raise refused(
             door,
             "has a loss that mixes the records of a batch",
@@ -182,7 +200,7 @@ def _inputs(shape: tuple[int, ...]) -> Iterator[Tensor]:
 
 def _outputs(body: ModuleBody, x: Tensor, *, training: bool) -> Any:
     with torch.no_grad(), unheard():
-        return body.outputs(list(body.trained.values()), x, training=training)
+        return body.outputs(list(body.trained.values()), x.clone(), training=training)
 
 
 def _require_no_chance(body: ModuleBody, door: Door, x: Tensor) -> None:
@@ -190,16 +208,7 @@ def _require_no_chance(body: ModuleBody, door: Door, x: Tensor) -> None:
         with drawn() as draws:
             _outputs(body, x, training=training)
         if draws:
-            raise _by_chance(door, "", draws)
-
-
-def _by_chance(door: Door, what: str, draws: list[str]) -> InvalidInput:
-    return refused(
-        door,
-        f"{what} draws random numbers ({draws[0]})".strip(),
-        "They would come from one generator for all, which others' absence moves.",
-        "Use torch.nn.Dropout, whose draws follow from the run's seed, user and round.",
-    )
+            raise by_chance(door, "", draws)
 
 
 def _require_alone(door: Door, of: Callable[[Tensor], Tensor], x: Tensor, outputs: int) -> None:
@@ -239,14 +248,22 @@ def _tried(of: Callable[[Tensor], Tensor], x: Tensor, otherwise: Tensor | None =
 
 
 def _require_unchanged(body: ModuleBody, door: Door, x: Tensor) -> None:
-    """Raise `InvalidInput` where a call changes a buffer or a parameter."""
+    """Raise `InvalidInput` where a call changes a buffer, a parameter or its input."""
     for module in (body.training, body.evaluating):
         # A copy, as a call through `functional_call` would change copies of the buffers alone.
         trial = copy.deepcopy(module)
         values = {**dict(trial.named_parameters()), **dict(trial.named_buffers())}
         before = {name: value.detach().clone() for name, value in values.items()}
+        given = x.clone()
         with torch.no_grad(), unheard():
-            trial(x)
+            trial(given)
+        if not torch.equal(given, x):
+            raise refused(
+                door,
+                "changes its input",
+                "The next epoch would see other records.",
+                "Write x / 255, and leave inplace=True to layers behind the first.",
+            )
         for name, value in (*trial.named_parameters(), *trial.named_buffers()):
             if name not in before or not torch.equal(value, before[name]):
                 raise refused(

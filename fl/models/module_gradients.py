@@ -9,6 +9,7 @@ from torch import Tensor
 
 from ...accountant.errors import InvalidInput
 from .door import TRIAL_SEED, Door, close, failed, public_labels, refused
+from .gradient_checks import Trial, require_steady_gradients, require_true_gradients
 from .losses import Loss
 from .module_body import ModuleBody, unheard
 
@@ -33,6 +34,7 @@ def choose_way(body: ModuleBody, door: Door, loss: Loss, x: Tensor) -> None:
         for each in body.trained.values()
     ]
     keys = torch.tensor([1, 2]) if body.dropout else None
+    trial = Trial(weights, records, labels, share, keys)
     with torch.random.fork_rng(devices=[]), unheard():
         try:
             slow = body.looped(loss, weights, records, labels, share, keys)
@@ -40,13 +42,22 @@ def choose_way(body: ModuleBody, door: Door, loss: Loss, x: Tensor) -> None:
             raise failed(door, "cannot be trained", error) from error
         if any(bool(torch.isnan(rows).any()) for rows in slow):
             raise _failed_gradient(body, door, loss, (weights, records, labels, share))
-        try:
-            quick = body.stacked(loss, weights, records, labels, share, keys)
-        except Exception:
-            body.vectorised = False
-        else:
-            pairs = zip(quick, slow, strict=True)
-            body.vectorised = all(close(*pair, _SAME_GRADIENT) for pair in pairs)
+        require_steady_gradients(body, door, loss, trial)
+        require_true_gradients(body, door, loss, trial)
+        body.vectorised = body.keeps_apart(
+            loss,
+            [weight[0] for weight in weights],
+            (records[0].clone(), labels[0].clone(), share[0].clone()),
+            None if keys is None else keys[0],
+        )
+        if body.vectorised:
+            try:
+                quick = body.stacked(loss, weights, records, labels, share, keys)
+            except Exception:
+                body.vectorised = False
+            else:
+                pairs = zip(quick, slow, strict=True)
+                body.vectorised = all(close(*pair, _SAME_GRADIENT) for pair in pairs)
     if not any(bool(rows.any()) for rows in slow):
         raise refused(
             door,
@@ -70,7 +81,7 @@ def numbers_kept(body: ModuleBody, x: Tensor) -> int:
 
         with torch.enable_grad(), unheard():
             with torch.autograd.graph.saved_tensors_hooks(keep, lambda saved: saved):
-                out = body.outputs(list(body.trained.values()), x[:records], training=True)
+                out = body.outputs(list(body.trained.values()), x[:records].clone(), training=True)
             counts.append(sum(kept.values()) + out.numel())
     return max(1, (counts[1] - counts[0]) // 4)
 
@@ -82,7 +93,7 @@ def _failed_gradient(
     leaves = [weight[0].detach().clone().requires_grad_() for weight in weights]
     try:
         with torch.enable_grad():
-            out = body.outputs(leaves, records[0], training=True)
+            out = body.outputs(leaves, records[0].clone(), training=True)
             value = loss.value(out[None], labels[:1], share[:1])[0]
             torch.autograd.grad(value, leaves, allow_unused=True)
     except Exception as error:

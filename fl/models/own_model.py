@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -19,7 +20,7 @@ from ...accountant.errors import InvalidInput
 from .draws import Draws
 from .layers import ALIGNED, Shapes, Weights
 from .model import Model
-from .module_body import ModuleBody, unheard
+from .module_body import FAILURES, ModuleBody, untraced
 
 _MAX_SAVED_NUMBERS: Final = 2**24
 """How many numbers may be kept while outputs are computed."""
@@ -84,13 +85,12 @@ class OwnModel(Model):
         # No record looks at another, so pieces of any size give the same.
         piece = max(1, _MAX_SAVED_NUMBERS // (self.kept + 1))
         logits = np.full((len(table), self.outputs), np.nan)
-        for first in range(0, len(table), piece):
-            records = np.array(table[first : first + piece], np.float64)
-            x = torch.from_numpy(records).reshape(len(records), *self.record_shape)
-            with torch.no_grad(), unheard():
-                logits[first : first + piece] = self.body.outputs(
-                    [weight[0] for weight in weights], x
-                ).numpy()
+        first_of_all = [weight[0] for weight in weights]
+        with torch.no_grad(), untraced():
+            for first in range(0, len(table), piece):
+                records = np.array(table[first : first + piece], np.float64)
+                x = torch.from_numpy(records).reshape(len(records), *self.record_shape)
+                logits[first : first + piece] = self._answers(first_of_all, x).numpy()
         return logits
 
     def check_records(self, shape: Sequence[int]) -> None:
@@ -130,19 +130,36 @@ class OwnModel(Model):
         return torch.cat([weight[:, : math.prod(shape)] for weight, shape in parts], 1)
 
     def forward(self, weights: Weights, x: Tensor, draws: Draws | None) -> Tensor:
-        """Return the outputs of each unit's records: (units, records, outputs)."""
-        keys = None if draws is None else draws.keys
-        shaped = self._shaped(weights)
-        logits = [
-            self.body.outputs(
-                [weight[unit] for weight in shaped],
-                self._records(x)[unit],
-                training=draws is not None,
-                key=None if keys is None else keys[unit],
-            )
-            for unit in range(len(x))
-        ]
+        """Return the outputs of each unit's records: (units, records, outputs).
+
+        Records at which the module fails have NaN.
+        """
+        keys = [None] * len(x) if draws is None else list(draws.keys)
+        shaped, records = self._shaped(weights), self._records(x)
+        with untraced():
+            logits = [
+                self._answers([weight[unit] for weight in shaped], records[unit], key)
+                for unit, key in enumerate(keys)
+            ]
         return torch.stack(logits)
+
+    def _answers(self, weights: list[Tensor], x: Tensor, key: Tensor | None = None) -> Tensor:
+        """Return the outputs of records (records, outputs); NaN of those at which it fails."""
+        with suppress(*FAILURES):  # whatever somebody's records make of the module
+            return self._outputs(weights, x, key)
+        rows = x.new_full((len(x), self.outputs), math.nan)
+        for record in range(len(x)):
+            with suppress(*FAILURES):
+                rows[record] = self._outputs(weights, x[record : record + 1], key)[0]
+        return rows
+
+    def _outputs(self, weights: list[Tensor], x: Tensor, key: Tensor | None) -> Tensor:
+        # Copies, so that what is written reaches nobody else.
+        copies = [weight.clone() for weight in weights]
+        out = self.body.fresh().outputs(copies, x.clone(), training=key is not None, key=key)
+        if not isinstance(out, Tensor) or out.shape != (len(x), self.outputs):
+            raise ValueError("other outputs than at the door")
+        return out.to(x.dtype)
 
     def add_gradient(
         self,

@@ -14,7 +14,8 @@ import torch
 from torch import nn
 
 from ...accountant.errors import InvalidInput, PrivplanError, Unsupported, kind_of
-from .door import Door
+from .door import Door, refused
+from .held_values import held_values, source_of
 from .losses import (
     NAMED_LOSSES,
     BinaryCrossEntropy,
@@ -77,10 +78,18 @@ def own_model(
         )
     # What a module draws against the rules must not move the generator of the program.
     with torch.random.fork_rng(devices=[]):
+        before = flat_parameters(body)
         outputs, x = outputs_of(body, door)
         chosen = _loss(loss, door, outputs)
         choose_way(body, door, chosen, x)
         kept = numbers_kept(body, x)
+    if not np.array_equal(before, flat_parameters(body)):
+        raise refused(
+            door,
+            "changes its parameters when records pass",
+            "Training alone moves them, from public initial values.",
+            "Initialise them when it is made.",
+        )
     return OwnModel(
         name,
         int(np.prod(shape)),
@@ -125,37 +134,20 @@ def architecture_digest(module: nn.Module) -> str:
     """Return the SHA-256 digest of what a module is made of, but for what training moves.
 
     Its text; of each layer the class, its source where that is not PyTorch's and can be had, and
-    what it holds of numbers and words; of each parameter and buffer the name, shape and type, and
-    the value where no training moves it.
+    what it holds of numbers, words, functions, tensors, and lists of them (`held_values`); of each
+    parameter and buffer the name, shape and type, and the value where no training moves it.
     """
     digest = hashlib.sha256(repr(module).encode())
     for name, layer in module.named_modules():
-        kind, settings = type(layer), sorted(_settings(layer))
+        kind, settings = type(layer), [pair for pair in held_values(layer) if pair[0] != "training"]
         digest.update(f"\n{name} {kind.__module__}.{kind.__qualname__} {settings}".encode())
         if kind.__module__.partition(".")[0] != "torch":
-            digest.update(_source(kind).encode())
+            digest.update(source_of(kind).encode())
     for name, value in (*module.named_parameters(), *module.named_buffers()):
         digest.update(f"\n{name} {tuple(value.shape)} {value.dtype} {value.requires_grad}".encode())
         if not value.requires_grad:
             digest.update(value.detach().cpu().double().contiguous().numpy().tobytes())
     return digest.hexdigest()
-
-
-def _settings(layer: nn.Module) -> Iterator[str]:
-    """Yield the numbers and words that a layer holds under public names."""
-    for name, value in vars(layer).items():
-        parts = value if isinstance(value, tuple) else (value,)
-        # Of other objects the text may hold an address, which is another in every process.
-        plain = all(isinstance(part, (bool, int, float, str)) for part in parts)
-        if plain and name != "training" and not name.startswith("_"):
-            yield f"{name}={value!r}"
-
-
-def _source(kind: type) -> str:
-    try:
-        return inspect.getsource(kind)
-    except (OSError, TypeError):  # it was typed into a session
-        return ""
 
 
 def _made(value: object, known: Mapping[str, Any], name: str) -> object:

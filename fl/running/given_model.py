@@ -6,15 +6,19 @@ log has the digest of the code, or of the architecture where the code lies in no
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import inspect
 import re
 import sys
+import types
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ...accountant.errors import InvalidInput, kind_of
-from ...accountant.toml_source import toml_tables
+from ...accountant.toml_source import toml_tables, toml_text
 from ..declarations.own_code import (
     ARCHITECTURE_DIGEST,
     FROM_PYTHON,
@@ -56,7 +60,7 @@ def with_given_model(configuration: Configuration, model: object, loss: object) 
                 "Leave one of them out.",
             )
     lines = [
-        f'{key} = "{word}"'
+        f"{key} = {toml_text(word)}"
         for key, word in words.items()
         if word is not None and not _states(configuration, key)
     ]
@@ -142,14 +146,16 @@ def _digest(value: Any, key: str) -> str | None:
         from ..models.own_models import architecture_digest
 
         return ARCHITECTURE_DIGEST + architecture_digest(value)
-    try:
-        return digest_of(inspect.getsource(type(value) if _is_object(value) else value).encode())
-    except (TypeError, OSError):
+    from ..models.held_values import described, source_of
+
+    code = value.func if isinstance(value, functools.partial) else value
+    if not source_of(type(code) if _is_object(code) else code):
         raise InvalidInput(
             "The code of `loss` is in no file.",
             "Its digest stands in the log.",
             "Give a function or a class that a file defines, or the name of a loss.",
-        ) from None
+        )
+    return ARCHITECTURE_DIGEST + hashlib.sha256(described(value).encode()).hexdigest()
 
 
 def _is_object(value: Any) -> bool:
@@ -172,4 +178,39 @@ def _source(value: Any) -> bytes | None:
         content = None if file is None else Path(file).read_bytes()
     except (TypeError, OSError):
         return None
-    return content if content is not None and len(content) <= MAX_CODE_BYTES else None
+    if content is None or len(content) > MAX_CODE_BYTES:
+        return None
+    return content if _was_loaded(defined, content) else None
+
+
+def _was_loaded(value: Any, content: bytes) -> bool:
+    """Return whether a function or class, and what it uses of its module, is as in the file now."""
+    try:
+        written = set(_codes(compile(content, "", "exec", dont_inherit=True)))
+    except (SyntaxError, ValueError):
+        return False
+    module = vars(sys.modules[value.__module__])
+    found: list[Any] = [value]
+    for each in found:  # which grows
+        parts = list(vars(each).values()) if inspect.isclass(each) else [each]
+        for code in (inspect.unwrap(part).__code__ for part in parts if inspect.isfunction(part)):
+            # A dataclass has functions that stand in no file.
+            if code.co_filename != "<string>" and code not in written:
+                return False
+            names = {name for inner in _codes(code) for name in inner.co_names}
+            used = (module[name] for name in names if name in module)
+            found += [
+                other
+                for other in used
+                if (inspect.isfunction(other) or inspect.isclass(other))
+                and other.__module__ == value.__module__
+                and not any(other is known for known in found)
+            ]
+    return True
+
+
+def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    yield code
+    for part in code.co_consts:
+        if isinstance(part, types.CodeType):
+            yield from _codes(part)

@@ -68,6 +68,7 @@ def lacking_code(name: str, what: str) -> Unsupported:
     return Unsupported(
         f"The {what} of this run is code of its owner ({logged_reference(name)}), which is not "
         "given.",
-        "A log or a configuration names code, and nobody executes what a stranger named.",
+        "A log only names code. The commands run (also --dry-run and --resume) and plan execute "
+        "what a configuration or a run's folder names, and are for its owner alone.",
         f"Give it: --model FILE for an attack, and pp.resume(folder, {what}=...) for a run.",
     )

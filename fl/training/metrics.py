@@ -41,6 +41,7 @@ def measured(logits: ArrayLike, labels: ArrayLike) -> dict[str, float]:
     - labels (records,) integers: `accuracy`, `balanced_accuracy`, `loss` (cross-entropy), and with
       two classes `roc_auc`.  One output is the log-odds of class 1.
 
+    A record with a logit that is NaN is answered wrongly.
     A metric that these labels do not define (one class only, no comparable pair) is NaN.
     Raises `InvalidInput` for shapes that do not fit.
 
@@ -60,7 +61,8 @@ def measured(logits: ArrayLike, labels: ArrayLike) -> dict[str, float]:
         }
     # One output is the log-odds of class 1: the same as logits (0, s).
     table = np.hstack([np.zeros_like(scores), scores]) if scores.shape[1] == 1 else scores
-    chosen = table.argmax(1)
+    # A record without a logit has no answer, which is wrong: -1 is no label.
+    chosen = np.where(np.isnan(table).any(1), -1, table.argmax(1))
     values = {
         "accuracy": accuracy(truth, chosen),
         "balanced_accuracy": balanced_accuracy(truth, chosen),

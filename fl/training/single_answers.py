@@ -30,7 +30,8 @@ def right_answers(
 ) -> BoolArray:
     """Return for which records the model's largest logit is that of the label: (records,).
 
-    `labels` are integers.  Of one logit, the log-odds of class 1, the answer is 1 above 0.
+    `labels` are integers.  Of one logit, the log-odds of class 1, the answer is 1 above 0.  Where a
+    logit is NaN, as that of a record at which a module of one's own fails, the answer is wrong.
     """
     weights = torch.from_numpy(model.vector(parameters))
     values = model.features
@@ -48,6 +49,8 @@ def right_answers(
         records[: len(piece), 0] = piece
         logits = model.forward(stack, torch.from_numpy(records), None)[: len(piece), 0].numpy()
         one = logits.shape[1] == 1
-        answers[first : first + len(piece)] = logits[:, 0] > 0.0 if one else logits.argmax(1)
+        chosen = (logits[:, 0] > 0.0).astype(np.int64) if one else logits.argmax(1)
+        # -1 is no label.
+        answers[first : first + len(piece)] = np.where(np.isnan(logits).any(1), -1, chosen)
     right: BoolArray = answers == labels
     return right

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
+import torch.utils.checkpoint
 from torch import Tensor, nn
 
 FEATURES = 64
@@ -205,6 +207,82 @@ def batch_only() -> nn.Module:
     return nn.Sequential(layer, nn.Linear(FEATURES, CLASSES))
 
 
+class _Scaled(torch.autograd.Function):
+    """Divides gradients by a running mean of their lengths."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, module: Function) -> Tensor:
+        """Return x."""
+        ctx.module = module
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, slope: Tensor) -> Any:
+        """Return the slope over the mean, and nothing for the module."""
+        ctx.module.calls = 0.9 * ctx.module.calls + 0.1 * float(slope.norm())
+        return slope / (ctx.module.calls + 1e-3), None
+
+
+def _banked(module: Function, out: Tensor) -> Tensor:
+    if not torch.is_grad_enabled():
+        return out
+    before, module.memory = module.memory, out.detach().mean()
+    return out if before is None else out * (1.0 + before)
+
+
+def _counting(module: Function, out: Tensor) -> Tensor:
+    module.calls += 1
+    return out if module.calls < 500 else 0.5 * out
+
+
+def _noisy_slopes(_: Function, out: Tensor) -> Tensor:
+    if torch.is_grad_enabled():
+        out = out + 0.1 * torch.as_tensor(np.random.normal(size=tuple(out.shape)))
+    return out
+
+
+class _Checkpointed(nn.Module):
+    """Computes its first layer again, behind the call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.out = nn.Linear(FEATURES, 8), nn.Linear(8, CLASSES)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return logits."""
+        hidden = torch.utils.checkpoint.checkpoint(
+            lambda at: torch.tanh(self.first(at)), x, use_reentrant=False
+        )
+        made: Tensor = self.out(hidden)
+        return made
+
+
+class _Listed(nn.Module):
+    """Takes a parameter from a list of its own, or changes input, or begins with the records."""
+
+    def __init__(self, then: Callable[[_Listed, Tensor], Tensor]) -> None:
+        super().__init__()
+        self.out, self.then, self.done = nn.Linear(FEATURES, CLASSES), then, False
+        self.scale = nn.Parameter(torch.ones(FEATURES))
+        self.scales = [self.scale]
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return logits."""
+        made: Tensor = self.out(self.then(self, x))
+        return made
+
+
+def _begun(module: _Listed, x: Tensor) -> Tensor:
+    if not module.done:
+        module.scale.data.copy_(1.0 + x.std(0))
+        module.done = True
+    return x * module.scale
+
+
+class _MyDropout(nn.Dropout):
+    """Does something else than dropout."""
+
+
 REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "is none": (object, "no torch.nn.Module"),
     "has a hook": (hooked, "has a hook at Linear"),
@@ -226,6 +304,28 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "draws from NumPy": (lambda: Function(_jittered), r"draws random numbers \(numpy"),
     "draws from its own": (lambda: Function(_by_generator), r"draws random numbers \(aten"),
     "drops by hand": (lambda: Function(_dropped), "draws random numbers"),
+    "remembers in its gradient": (lambda: Function(_banked), "gradient that depends on what"),
+    "scales its gradient": (
+        lambda: Function(lambda module, out: _Scaled.apply(out, module)),
+        "gradient that depends on what",
+    ),
+    "counts to be another": (lambda: Function(_counting), "changes calls when its gradient"),
+    "draws in its gradient": (lambda: Function(_noisy_slopes), "draws random numbers .numpy"),
+    "halves its gradient": (
+        lambda: Function(lambda _, out: 0.5 * (out + out.detach())),
+        "a gradient that is not the slope",
+    ),
+    "computes again": (_Checkpointed, "not compute with the parameters that it is given"),
+    "lists parameters": (
+        lambda: _Listed(lambda module, x: x * module.scales[0]),
+        "not compute with the parameters that it is given",
+    ),
+    "begins with records": (lambda: _Listed(_begun), "changes its parameters when records pass"),
+    "changes records": (lambda: _Listed(lambda _, x: x.div_(255.0)), "changes its input"),
+    "has a dropout of its own": (
+        lambda: nn.Sequential(_MyDropout(0.5), nn.Linear(FEATURES, CLASSES)),
+        "_MyDropout of the model is made from a dropout layer",
+    ),
     "has too few outputs": (lambda: Function(_flattened), r"outputs of shape \(17,\)"),
     "has other outputs": (lambda: nn.Linear(FEATURES, 7), r"outputs of shape \(17, 7\)"),
     "takes other records": (lambda: nn.Linear(5, CLASSES), "fails on random records"),

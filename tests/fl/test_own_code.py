@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import os
 import sys
 from pathlib import Path
@@ -155,3 +156,21 @@ def test_a_loss_has_names_of_its_own() -> None:
 )
 def test_a_log_says_the_file_and_no_folder(said: str, logged: str) -> None:
     assert logged_reference(said) == logged
+
+
+def test_a_module_that_was_imported_before_is_executed_as_it_was_digested(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "own_package_of_a_test"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "beside.py").write_text("two = 2\n")
+    (package / "nets.py").write_text("make = 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    imported = importlib.import_module("own_package_of_a_test.nets")
+    (package / "nets.py").write_text("from .beside import two\nmake = [two, __name__]\n")
+    code = CodeFile.found("own_package_of_a_test.nets:make")
+    assert code.digest == CodeFile.digest_at(package / "nets.py")
+    assert code.load() == [2, "own_package_of_a_test.nets"]
+    assert imported.make == 1
+    assert sys.modules["own_package_of_a_test.nets"] is imported

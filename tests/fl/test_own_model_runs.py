@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +17,10 @@ from privplan.accountant.errors import InvalidInput, PrivplanError, Unsupported
 from privplan.audit.budget import audit_budget
 from privplan.fl.declarations.own_code import CodeFile
 from privplan.fl.observers.assumptions import CODE_OF_OWNER
-from privplan.fl.running import RunInterrupted
+from privplan.fl.running import RunInterrupted, given_model
 from privplan.fl.running.checkpoint import Checkpoint
+from privplan.fl.running.configuration import Configuration
+from privplan.fl.running.given_model import with_given_model
 from privplan.fl.running.toml_writer import toml_bytes
 from privplan.fl.settings.file import parse
 
@@ -322,3 +326,51 @@ def test_settings_of_a_log_load_no_code() -> None:
     with pytest.raises(Unsupported, match="code of its owner"):
         prepare(parse(toml_bytes(digits()), "run.toml"))
     assert not Path("executed").exists()
+
+
+def test_a_function_whose_file_was_edited_since_has_no_digest_of_that_file() -> None:
+    Path("code/later.py").write_text(
+        "from torch.nn.functional import cross_entropy\n"
+        "def half(outputs, labels):\n"
+        "    return 0.5 * cross_entropy(outputs, labels, reduction='none')\n"
+        "def loss(outputs, labels):\n"
+        "    return half(outputs, labels)\n"
+    )
+    spec = importlib.util.spec_from_file_location("own_later_of_a_test", "code/later.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    assert given_model._digest(module.loss, "loss") == CodeFile.digest_at(Path("code/later.py"))
+    Path("code/later.py").write_text(Path("code/later.py").read_text().replace("0.5", "0.7"))
+    said = given_model._digest(module.loss, "loss")
+    assert said is not None
+    assert said.startswith("architecture-sha256:")
+    del sys.modules[spec.name]
+
+
+class Factor:
+    """A loss with a factor of its own."""
+
+    def __init__(self, factor: float) -> None:
+        self.factor = factor
+
+    def __call__(self, outputs: Any, labels: Any) -> Any:
+        """Return a multiple of the cross-entropy."""
+        return self.factor * own_loss(outputs, labels)
+
+
+def test_a_loss_that_is_an_object_is_known_by_what_it_holds() -> None:
+    digests = [given_model._digest(Factor(factor), "loss") for factor in (1.0, 1.0, 100.0)]
+    assert digests[0] == digests[1] != digests[2]
+
+
+def test_a_reference_with_quotes_and_backslashes_is_written_as_toml() -> None:
+    tables = digits()
+    del tables["training"]["model"]
+    Path('a "net".py').write_text(NETS)
+    Path("back\\slash.py").write_text(NETS)
+    for name in ('a "net".py', "back\\slash.py"):
+        given = with_given_model(Configuration.of(tables), f"{name}:normed", None)
+        assert given.settings.training.model == f"{name}:normed"

@@ -122,68 +122,6 @@ def test_what_looks_at_values_goes_through_the_loop_and_trains() -> None:
     assert np.abs(moved[1]).max() > 0.0
 
 
-def test_a_unit_whose_records_break_the_module_has_delta_zero_and_others_have_theirs() -> None:
-    for kind, looped in ((Picky, True), (Embedded, False)):
-        model, units = made(kind), units_of()
-        assert model.body.vectorised != looped
-        _breaks_alone(model, units)
-
-
-class Picky(nn.Module):
-    """Refuses a record by its value."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.out = nn.Linear(FEATURES, CLASSES)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        if bool((x > 50.0).any()):
-            raise ValueError("a record of which this message must not tell")
-        made: torch.Tensor = self.out(x)
-        return made
-
-
-class Embedded(nn.Module):
-    """Has a row for each word, and none for a word that is out of range."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.words, self.out = nn.Embedding(9, 4), nn.Linear(4, CLASSES)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        made: torch.Tensor = self.out(self.words(x[:, 0].abs().long()))
-        return made
-
-
-def _breaks_alone(model: OwnModel, units: Units) -> None:
-    recipe = Recipe(0.2, epochs=1, batch=4)
-    before = local_deltas(model, model.initial(3), units, recipe)
-    features = units.features.copy()
-    features[units.order[units.offsets[5]]] = 99.0
-    broken = Units(features, units.labels, units.order, units.offsets, units.user, units.silo)
-    after = local_deltas(model, model.initial(3), broken, recipe)
-    assert not after[5].any()
-    others = np.arange(len(units)) != 5
-    assert (after[others] == before[others]).all()
-
-
-def test_what_a_module_prints_of_records_is_not_heard(capsys: pytest.CaptureFixture[str]) -> None:
-    class Talking(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.out = nn.Linear(FEATURES, CLASSES)
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            print("a value", float(x.detach().sum()))
-            made: torch.Tensor = self.out(x)
-            return made
-
-    model, units = made(Talking), units_of()
-    local_deltas(model, model.initial(3), units, Recipe(0.2, epochs=1, batch=4))
-    model.logits(model.initial(3), units.features)
-    assert capsys.readouterr() == ("", "")
-
-
 @for_each("name", [*REFUSED])
 def test_the_door_refuses_a_module_that(name: str) -> None:
     what, said = REFUSED[name]
@@ -375,6 +313,28 @@ def _drawn(outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     return each * torch.rand_like(each)
 
 
+class Averaging:
+    """Divides by a running mean of itself, where gradients are taken."""
+
+    mean = 1.0
+
+    def __call__(self, outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        each = nn.functional.cross_entropy(outputs, labels, reduction="none")
+        if torch.is_grad_enabled():
+            self.mean = 0.9 * self.mean + 0.1 * float(each.detach().mean())
+        return each / self.mean
+
+
+def _jittered(outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    if torch.is_grad_enabled():
+        outputs = outputs + torch.as_tensor(np.random.normal(size=tuple(outputs.shape)))
+    return nn.functional.cross_entropy(outputs, labels, reduction="none")
+
+
+def _in_place(outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    return nn.functional.cross_entropy(outputs, labels.clamp_(0, 2), reduction="none")
+
+
 @for_each(
     "loss, said",
     [
@@ -383,6 +343,9 @@ def _drawn(outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         (_drawn, "draws random numbers"),
         (nn.BCEWithLogitsLoss(), "fails on random outputs"),
         (3.0, "is a number|is 3|float"),
+        (Averaging(), "loss that depends on what was computed before"),
+        (_jittered, r"draws random numbers \(numpy"),
+        (_in_place, "loss that changes labels"),
     ],
 )
 def test_the_door_refuses_a_loss_that_is_no_term_of_each_record(loss: object, said: str) -> None:
@@ -428,7 +391,7 @@ def test_a_digest_of_an_architecture_tells_modules_apart_and_not_their_weights()
         "constants": digest(frozen),
         "their values": digest(buffered),
         "buffers": first,
-        "code": digest(Picky()),
+        "code": digest(Branching()),
         "settings": digest(nn.CrossEntropyLoss(label_smoothing=0.1)),  # its text does not say it
         "usual": digest(nn.CrossEntropyLoss()),
     }
