@@ -29,7 +29,7 @@ _DIRECTIONS: Final = 3
 _SLOPE: Final = 1e-4
 """Relative difference of a derivative from central differences in float64."""
 
-_SAME: Final = 1e-6
+_SAME_GRADIENT: Final = 1e-6
 """Relative difference of two ways to compute one thing."""
 
 _LEAVES: Final = "What one unit leaves behind would reach the next."
@@ -122,25 +122,25 @@ def _is_plain(body: ModuleBody, loss: Loss, trial: Trial) -> bool:
     body.draws.begin(None)
     plain = copy.deepcopy(body.training)
     named = dict(plain.named_parameters())
-    own = [named[name] for name in body.trained]
+    trained = [named[name] for name in body.trained]
     with torch.no_grad():
-        for parameter, weight in zip(own, weights, strict=True):
+        for parameter, weight in zip(trained, weights, strict=True):
             parameter.copy_(weight)
     with torch.enable_grad():
         out = plain(x.clone())
         value = loss.value(out[None], labels[None].clone(), share[None])[0]
         # Without any gradient, there is nothing to train: `module_gradients` says so.
-        slopes: list[Tensor | None] = [None] * len(own)
+        slopes: list[Tensor | None] = [None] * len(trained)
         if value.requires_grad:
-            slopes = list(torch.autograd.grad(value, own, allow_unused=True))
+            slopes = list(torch.autograd.grad(value, trained, allow_unused=True))
     given = body.outputs(weights, x.clone(), training=True)
     pairs = [
         (torch.zeros_like(parameter) if slope is None else slope, mine)
         for parameter, slope, mine in zip(
-            own, slopes, body.slopes(loss, weights, [x, labels, share], None), strict=True
+            trained, slopes, body.slopes(loss, weights, [x, labels, share], None), strict=True
         )
     ]
-    return all(close(*pair, _SAME) for pair in [(given.detach(), out.detach()), *pairs])
+    return all(close(*pair, _SAME_GRADIENT) for pair in [(given.detach(), out.detach()), *pairs])
 
 
 def _is_slope(body: ModuleBody, loss: Loss, trial: Trial) -> bool:

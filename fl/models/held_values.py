@@ -18,19 +18,19 @@ from torch import Tensor, nn
 _OF_TORCH: Final = frozenset([*vars(nn.Module()), "_flat_weights"])
 """What PyTorch itself keeps in a module."""
 
-_MAX_DEPTH: Final = 12
+_MOST_NESTED: Final = 12
 
 
 def held_values(layer: nn.Module) -> Iterator[tuple[str, str]]:
     """Yield the name and a text of each value that a layer holds; addresses are no part of it."""
     for name, value in sorted(vars(layer).items()):
         if name not in _OF_TORCH:
-            yield name, _text(value, _MAX_DEPTH)
+            yield name, _text(value, _MOST_NESTED)
 
 
 def described(value: object) -> str:
     """Return a text of a function or an object: its code, and what it holds and remembers."""
-    return f"{_text(type(value), _MAX_DEPTH)} {_text(value, _MAX_DEPTH)}"
+    return f"{_text(type(value), _MOST_NESTED)} {_text(value, _MOST_NESTED)}"
 
 
 def source_of(code: Any) -> str:

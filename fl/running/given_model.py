@@ -190,8 +190,8 @@ def _was_loaded(value: Any, content: bytes) -> bool:
     except (SyntaxError, ValueError):
         return False
     module = vars(sys.modules[value.__module__])
-    found: list[Any] = [value]
-    for each in found:  # which grows
+    held: list[Any] = [value]
+    for each in held:  # which grows
         parts = list(vars(each).values()) if inspect.isclass(each) else [each]
         for code in (inspect.unwrap(part).__code__ for part in parts if inspect.isfunction(part)):
             # A dataclass has functions that stand in no file.
@@ -199,12 +199,12 @@ def _was_loaded(value: Any, content: bytes) -> bool:
                 return False
             names = {name for inner in _codes(code) for name in inner.co_names}
             used = (module[name] for name in names if name in module)
-            found += [
+            held += [
                 other
                 for other in used
                 if (inspect.isfunction(other) or inspect.isclass(other))
                 and other.__module__ == value.__module__
-                and not any(other is known for known in found)
+                and not any(other is known for known in held)
             ]
     return True
 

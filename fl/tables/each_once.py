@@ -37,15 +37,15 @@ def require_each_once(sources: Sequence[Path | ArrowFrame], needed: Collection[s
             )
         seen |= marks
     frames = [source for source in sources if isinstance(source, ArrowFrame)]
-    for one, other in combinations(frames, 2):
-        if one.table is other.table or _one_memory(one.table, other.table, needed):
-            raise _twice(one.name, other.name)
+    for first, other in combinations(frames, 2):
+        if first.table is other.table or _one_memory(first.table, other.table, needed):
+            raise _twice(first.name, other.name)
 
 
 def require_frames_once(frames: Mapping[Any, Any], needed: Collection[str]) -> None:
     """Raise `InvalidInput` where two frames are one, or views of the same rows."""
-    for (silo, one), (other_silo, other) in combinations(frames.items(), 2):
-        if one is other or _one_view(one, other, needed):
+    for (silo, first), (other_silo, other) in combinations(frames.items(), 2):
+        if first is other or _one_view(first, other, needed):
             raise _twice(f"The frame of silo {silo!r:.60}", f"that of silo {other_silo!r:.60}")
 
 

@@ -75,7 +75,10 @@ generators that are put back, and layers that drop out by the run's seeds
         torch.random.fork_rng
     models/drawn_dropout.py
         torch.nn.Dropout torch.nn.Dropout1d torch.nn.Dropout2d torch.nn.Dropout3d
-    models/module_body.py torch.manual_seed torch.random torch.random.fork_rng
+    models/gradient_checks.py call.randn torch.Generator torch.randn
+    models/module_body.py
+        numpy.random numpy.random.get_state numpy.random.set_state random random.getstate
+        random.setstate torch.manual_seed torch.random torch.random.fork_rng
     models/module_checks.py call.rand call.randn torch.Generator torch.rand torch.randn
     models/module_gradients.py
         call.randn torch.Generator torch.randn torch.random torch.random.fork_rng
