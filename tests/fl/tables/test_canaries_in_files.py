@@ -1,50 +1,35 @@
 """Canaries that are patients in the files: what a run releases of them, against what it claims.
 
-Each has an id of its own, and a fair coin says whether its rows are in the files.  They hold one
-number, in a column where nobody else has one, far outside the range of the schema.  So a canary
-moves coordinates of its own in the release, as far as schema, clip and caps allow.  A reader of the
-run's folder scores it by these, and the scores test the claim that stands in the log.
+Each has a column where nobody else has a number, so it moves coordinates of its own in the release.
+A reader of the run's folder scores it by these, and the scores test the claim that stands in the
+log.  Users of FLAME pay for every coordinate: there each has numbers in all columns, by signs of
+its own.
 
-Two systems are not here.  The silos of uldp-naive clip what they train on everybody's rows, so
-that one of many canaries hardly moves it.  Users of FLAME pay for every coordinate, so that one
-coordinate shows little of what is claimed of all (`test_canaries_in_the_shape_of_the_table` has
-patterns of all of them).
+uldp-naive is not here: a silo clips what it trains on everybody's rows, so that one canary of many
+hardly moves it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import numpy as np
 import pytest
+from scipy.linalg import hadamard
 
-import privplan as pp
 from privplan.accountant.arrays import BoolArray, FloatArray
-from privplan.accountant.records import RunClose, RunOpen
-from privplan.audit.statistics import FamilyResult, claim_only
+from privplan.accountant.mechanisms import LaplaceMessages
 from privplan.fl.data.federation import Federation
-from privplan.fl.running.preparation import local_of, model_of
 from privplan.fl.uldp import group
 
 from ...audit import broken, broken_gram
 from ...cases import for_each
-from ..small_runs import of
-
-CANARIES = 400
-
-FALSE_ALARM_RATE = 1e-3
-"""How often a run that adds its noise is contradicted, at most; the seeds are fixed."""
-
+from .canary_files import CANARIES, Case, Fault, Rows, Score, attacked
 
 # --- what is released of each canary --------------------------------------------------------------
-
-Score = Callable[[FloatArray], FloatArray]
-"""Takes what was released; returns a number for each canary: the higher, the likelier in."""
 
 
 def weight(moved: FloatArray) -> FloatArray:
@@ -72,76 +57,19 @@ def square_and_labels(rows_per_unit: int) -> Score:
     return score
 
 
-# --- files ----------------------------------------------------------------------------------------
+WALSH = hadamard(256)
+"""Signs of as many canaries as columns, orthogonal to each other."""
 
-Rows = tuple[tuple[int, str], ...]
-"""The sign of the number and the label of each row that a canary has in a file."""
+
+def along_patterns(moved: FloatArray) -> FloatArray:
+    """Return by how much the weights have moved along the signs of each canary."""
+    return np.asarray(WALSH @ moved[: len(WALSH)])
+
+
+# --- systems --------------------------------------------------------------------------------------
 
 PAIR: Rows = ((1, "yes"), (-1, "no"))
 """Rows that move the weight of their column alike, and the intercept not at all."""
-
-
-@dataclass(frozen=True)
-class Case:
-    """A system and its tables, its score, and the files.
-
-    - `rows`: what a canary that is in has in a file; `instead` what one has that is out.
-    - `silos`: how many files there are; a canary is in all of them, or in one if `apart`.
-    - `labelled`: whether the table has a label.
-    - `trained`: whether a model was trained, from a first one that the configuration gives.
-    """
-
-    system: str
-    tables: dict[str, dict[str, Any]]
-    score: Score
-    rows: Rows = ((1, "yes"),)
-    instead: Rows = ()
-    silos: int = 3
-    apart: bool = False
-    labelled: bool = True
-    trained: bool = False
-
-    def configuration(self) -> dict[str, dict[str, Any]]:
-        """Return the configuration of a run, for a working directory that holds the files."""
-        columns: dict[str, Any] = {
-            f"x{column}": {"kind": "number", "range": [-3, 3], "gap": 0}
-            for column in range(CANARIES)
-        }
-        data: dict[str, Any] = {
-            "name": "table",
-            "silos": {f"silo{silo}": f"{silo}.csv" for silo in range(self.silos)},
-            "user": "patient",
-            "users_at_most": CANARIES,
-            "columns": columns,
-        }
-        if self.labelled:
-            data["label"] = {"column": "outcome", "kind": "binary", "values": ["no", "yes"]}
-        else:
-            columns["outcome"] = {"kind": "ignored"}
-        usual: dict[str, dict[str, Any]] = {
-            "run": {"system": self.system, "rounds": 1, "seed": 5},
-            "data": data,
-            "privacy": {"noise_multiplier": 1.0},
-        }
-        names = {**usual, **self.tables}
-        return {name: {**usual.get(name, {}), **self.tables.get(name, {})} for name in names}
-
-    def write(self, folder: Path, into: BoolArray) -> None:
-        """Write the files of all silos."""
-        header = ",".join(["patient", *(f"x{column}" for column in range(CANARIES)), "outcome"])
-        for silo in range(self.silos):
-            lines = [header]
-            for canary in range(CANARIES):
-                if not self.apart or canary % self.silos == silo:
-                    rows = self.rows if into[canary] else self.instead
-                    lines += [line(canary, *row) for row in rows]
-            (folder / f"{silo}.csv").write_text("\n".join(lines) + "\n")
-
-
-def line(canary: int, sign: int, label: str) -> str:
-    """Return a row with a number in the canary's own column, and gaps in all others."""
-    return f"p{canary}{',' * (canary + 1)}{sign}e9{',' * (CANARIES - canary)}{label}"
-
 
 CLIPPED = {"model": "logistic", "clip": 0.01}
 STEPS = {**CLIPPED, "local_rate": 10.0, "local_epochs": 1}
@@ -220,10 +148,25 @@ CASES = {
     ),
 }
 
+FLAME = Case(
+    "flame-simple",
+    {
+        "privacy": {"noise_multiplier": 2.0},
+        "training": STEPS,
+        "flame": {"transport": "ideal"},
+    },
+    along_patterns,
+    rows=PAIR,
+    instead=((-1, "yes"), (1, "no")),
+    patterns=WALSH,
+    silos=1,
+    trained=True,
+    listed=True,
+)
+"""A run of FLAME, whose users are replaced, and whose claim takes ten seconds to test."""
+
 
 # --- runs -----------------------------------------------------------------------------------------
-
-Fault = Callable[[], AbstractContextManager[Any]]
 
 
 def a_tenth_of_the_noise() -> AbstractContextManager[Any]:
@@ -241,40 +184,6 @@ def all_records_take_part() -> AbstractContextManager[Any]:
         return np.ones(federation.records, bool)
 
     return mock.patch.object(group, "records_taking_part", everything)
-
-
-@dataclass(frozen=True, eq=False)
-class Attacked:
-    """What a run claims of its model, and what its canaries show of it."""
-
-    claimed: float
-    found: FamilyResult
-
-
-def attacked(case: Case, folder: Path, *faults: Fault) -> Attacked:
-    """Write files with canaries, make a run that may have faults, and test what its log claims."""
-    into = np.random.default_rng(11).random(CANARIES) < 0.5
-    case.write(folder, into)
-    with pytest.MonkeyPatch.context() as patched, ExitStack() as all_faults:
-        patched.chdir(folder)
-        for fault in faults:
-            all_faults.enter_context(fault())
-        prepared = pp.run(case.configuration(), "out").prepared
-    with np.load(folder / "out" / "model.npz") as model:
-        released = np.asarray(model["parameters"])
-    if case.trained:  # from a model that whoever reads the configuration can make
-        settings, federation = prepared.settings, prepared.federation
-        released -= local_of(settings, federation, model_of(settings, federation)).initial()
-    (opened,), (closed,) = of(folder / "out", RunOpen), of(folder / "out", RunClose)
-    found = claim_only(
-        case.score(released),
-        into,
-        closed.events["model"],
-        opened.claim.neighbours,
-        closed.delta,
-        alpha=FALSE_ALARM_RATE,
-    )
-    return Attacked(closed.epsilon["model"], found)
 
 
 @for_each("name", CASES, items=3)
@@ -304,3 +213,23 @@ def test_patients_in_the_files_contradict_a_broken_run(
     dishonest = attacked(CASES[name], tmp_path, fault)
     assert dishonest.found.rejected
     assert dishonest.found.epsilon > dishonest.claimed
+
+
+def a_tenth_of_each_message() -> AbstractContextManager[Any]:
+    """The noise of each message of FLAME is a tenth as wide as the log says."""
+    drawn = LaplaceMessages._draw_noise
+
+    def narrow(messages: LaplaceMessages, *drawing: Any) -> Any:
+        return drawn(messages, *drawing) // 10
+
+    return mock.patch.object(LaplaceMessages, "_draw_noise", narrow)
+
+
+@pytest.mark.slow
+@for_each("faults", [(), (a_tenth_of_each_message,)])
+def test_patients_in_the_files_contradict_flame_only_where_it_is_broken(
+    tmp_path: Path, faults: tuple[Fault, ...]
+) -> None:
+    seen = attacked(FLAME, tmp_path, *faults)
+    assert seen.found.rejected == bool(faults)
+    assert (seen.found.epsilon > seen.claimed) == bool(faults)
