@@ -86,8 +86,8 @@ def _matched(
     ratios = np.zeros(observations.shape[1])
     # A row that the unit does not move tells nothing of it.
     for row in np.flatnonzero(pattern):
-        own = observations[row : row + 1]
-        ratios += likelihood_ratios(own, shift * float(pattern[row]), rate, opposite=opposite)
+        of_round = observations[row : row + 1]
+        ratios += likelihood_ratios(of_round, shift * float(pattern[row]), rate, opposite=opposite)
     return ratios
 
 

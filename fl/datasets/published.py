@@ -104,8 +104,8 @@ def require_published_counts(name: str, file: str, of: str, labels: IntArray) ->
     expected = PUBLISHED.get(name, PublishedFacts()).counts.get(of)
     if expected is None:
         return
-    found = np.bincount(labels, minlength=len(expected))
-    if tuple(found.tolist()) != expected:
+    counts = np.bincount(labels, minlength=len(expected))
+    if tuple(counts.tolist()) != expected:
         some = ", ".join(f"{count:,}" for count in expected[:10])
         more = ", ..." if len(expected) > 10 else ""
         which = "" if of == ALL else f" {of}"

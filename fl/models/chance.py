@@ -27,6 +27,18 @@ def drawn() -> Iterator[list[str]]:
         draws.append("numpy.random")
 
 
+@contextmanager
+def generators_kept() -> Iterator[None]:
+    """Put the generators of PyTorch, NumPy and Python back to where they were before."""
+    of_numpy, of_python = np.random.get_state(), random.getstate()
+    with torch.random.fork_rng(devices=[]):
+        try:
+            yield
+        finally:
+            np.random.set_state(of_numpy)
+            random.setstate(of_python)
+
+
 class _Chance(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Notes which operations draw random numbers."""
 

@@ -17,17 +17,16 @@ import copy
 import io
 import logging
 import math
-import random
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase
 
+from .chance import generators_kept
 from .drawn_dropout import UnitDraws, with_drawn_dropout
 from .losses import Loss
 from .unit_operations import CrossesUnits, UnitsApart
@@ -69,13 +68,8 @@ def unheard() -> Iterator[None]:
 @contextlib.contextmanager
 def untraced() -> Iterator[None]:
     """Let a module at somebody's records say nothing, and put all generators back."""
-    of_numpy, of_python = np.random.get_state(), random.getstate()
-    with torch.random.fork_rng(devices=[]), unheard():
-        try:
-            yield
-        finally:
-            np.random.set_state(of_numpy)
-            random.setstate(of_python)
+    with generators_kept(), unheard():
+        yield
 
 
 class ModuleBody:

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from ...accountant.errors import InvalidInput, PrivplanError, Unsupported, kind_of
+from .chance import generators_kept
 from .door import Door, refused
 from .held_values import held_values, source_of
 from .losses import (
@@ -109,10 +110,9 @@ def own_model(
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
     """Let the seed decide what is drawn within, and leave no trace of it outside."""
-    of_numpy, of_python = np.random.get_state(), random.getstate()
-    # Code of one's own may set these for itself, and the rest of the run must not notice.
+    # Code of one's own may set this for itself, and the rest of the run must not notice.
     kind = torch.get_default_dtype()
-    with torch.random.fork_rng(devices=[]), torch.enable_grad():
+    with generators_kept(), torch.enable_grad():
         torch.manual_seed(seed)
         np.random.seed(seed % 2**32)
         random.seed(seed)
@@ -120,8 +120,6 @@ def seeded(seed: int) -> Iterator[None]:
             yield
         finally:
             torch.set_default_dtype(kind)
-            np.random.set_state(of_numpy)
-            random.setstate(of_python)
 
 
 def architecture_of(model: Model) -> str:

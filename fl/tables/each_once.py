@@ -63,9 +63,9 @@ def require_apart(file: Path, key: str, files: Iterable[Path]) -> None:
         )
 
 
-def _twice(one: str, other: str) -> InvalidInput:
+def _twice(first: str, other: str) -> InvalidInput:
     return InvalidInput(
-        f"{one} holds the same rows as {other[:1].lower()}{other[1:]}.",
+        f"{first} holds the same rows as {other[:1].lower()}{other[1:]}.",
         _WHY,
         "Give every silo a frame of its own rows; of one frame for all silos, say silo= and "
         "silos=.",
@@ -82,31 +82,31 @@ def _marks(path: Path) -> set[object]:
     return marks | {(status.st_dev, status.st_ino)} if status.st_ino else marks
 
 
-def _one_view(one: Any, other: Any, needed: Collection[str]) -> bool:
+def _one_view(first: Any, other: Any, needed: Collection[str]) -> bool:
     """Return whether two frames of NumPy's memory have cells in common, in each column needed."""
-    if not all(hasattr(frame, "iloc") for frame in (one, other)):
+    if not all(hasattr(frame, "iloc") for frame in (first, other)):
         return False
     try:
-        shared = [_shared(one[name], other[name]) for name in needed]
+        shared = [_shared(first[name], other[name]) for name in needed]
     except Exception:  # what is no frame is refused elsewhere
         return False
     return any(shared) and False not in shared
 
 
-def _shared(one: Any, other: Any) -> bool | None:
+def _shared(first: Any, other: Any) -> bool | None:
     """Return whether two columns have cells in common; None where they are not NumPy's."""
-    if not all(isinstance(column.dtype, np.dtype) for column in (one, other)):
+    if not all(isinstance(column.dtype, np.dtype) for column in (first, other)):
         return None
-    return bool(np.shares_memory(one.to_numpy(), other.to_numpy()))
+    return bool(np.shares_memory(first.to_numpy(), other.to_numpy()))
 
 
-def _one_memory(one: pyarrow.Table, other: pyarrow.Table, needed: Collection[str]) -> bool:
+def _one_memory(first: pyarrow.Table, other: pyarrow.Table, needed: Collection[str]) -> bool:
     """Return whether two tables of Arrow have cells in common, in each column needed.
 
     One column may stand in two tables on purpose; slices of one table are beside each other.
     """
-    names = {*needed} & {*one.column_names} & {*other.column_names}
-    shared = [_overlap(_places(one, name), _places(other, name)) for name in names]
+    names = {*needed} & {*first.column_names} & {*other.column_names}
+    shared = [_overlap(_places(first, name), _places(other, name)) for name in names]
     return any(shared) and False not in shared
 
 
@@ -140,12 +140,12 @@ def _layout(kind: pyarrow.DataType) -> tuple[int, int]:
     return (kind.bit_width, 1) if pa.types.is_primitive(kind) else (0, 1)
 
 
-def _overlap(one: list[tuple[int, int]], other: list[tuple[int, int]]) -> bool | None:
+def _overlap(first: list[tuple[int, int]], other: list[tuple[int, int]]) -> bool | None:
     """Return whether cells are the same memory; None where a column has none to compare."""
-    if not one or not other:
+    if not first or not other:
         return None
     starts, ends = np.array(sorted(other), np.uint64).T
     ends = np.maximum.accumulate(ends)
-    mine = np.array(one, np.uint64)
+    mine = np.array(first, np.uint64)
     before = np.searchsorted(starts, mine[:, 1])  # how many begin before the end of each of mine
     return bool(((before > 0) & (ends[np.maximum(before - 1, 0)] > mine[:, 0])).any())

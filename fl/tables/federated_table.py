@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -137,14 +136,7 @@ def federation_of_table(
 
 def rows_of_listed(table: TableRows, listed: IntArray) -> TableRows:
     """Return a table without the rows of users who are not on the list."""
-    kept = np.isin(table.user, listed)
-    return replace(
-        table,
-        features=table.features[kept],
-        labels=None if table.labels is None else table.labels[kept],
-        user=table.user[kept],
-        silo=table.silo[kept],
-    )
+    return table.only(np.isin(table.user, listed))
 
 
 def _federation(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import cast
 
 import numpy as np
 
-from ...accountant.arrays import BoolArray, IntArray
+from ...accountant.arrays import IntArray
 from ..data.held_out import HeldOutRows, held_out
 from ..data.row_contents import row_contents
 from .table import TableRows
@@ -24,17 +23,7 @@ def parted(
     """
     names = table.user if named else row_contents(table.features, table.labels)
     out = held_out(names, share, seed)
-    return _only(table, ~out), _held_out_rows(_only(table, out))
-
-
-def _only(table: TableRows, chosen: BoolArray) -> TableRows:
-    return replace(
-        table,
-        features=table.features[chosen],
-        labels=None if table.labels is None else table.labels[chosen],
-        user=table.user[chosen],
-        silo=table.silo[chosen],
-    )
+    return table.only(~out), _held_out_rows(table.only(out))
 
 
 def _held_out_rows(table: TableRows) -> HeldOutRows:

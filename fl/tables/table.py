@@ -8,13 +8,13 @@ silos                  a public list, also of those that hold no row
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ...accountant.arrays import Float32Array, IntArray
+from ...accountant.arrays import BoolArray, Float32Array, IntArray
 from ...accountant.errors import InvalidInput, kind_of
 from ..data.federation import Labels
 from .arrow_file import ArrowFrame
@@ -46,6 +46,16 @@ class TableRows:
     user: IntArray
     silo: IntArray
     silos: tuple[str, ...]
+
+    def only(self, chosen: BoolArray) -> TableRows:
+        """Return some of the rows, by a mask: (rows,)."""
+        return replace(
+            self,
+            features=self.features[chosen],
+            labels=None if self.labels is None else self.labels[chosen],
+            user=self.user[chosen],
+            silo=self.silo[chosen],
+        )
 
     def __repr__(self) -> str:
         return f"TableRows({len(self.schema.columns)} columns, silos={len(self.silos)})"

@@ -48,8 +48,8 @@ def right_answers(
         records = np.zeros((units, _ROWS_OF_A_UNIT, values))
         records[: len(piece), 0] = piece
         logits = model.forward(stack, torch.from_numpy(records), None)[: len(piece), 0].numpy()
-        one = logits.shape[1] == 1
-        chosen = (logits[:, 0] > 0.0).astype(np.int64) if one else logits.argmax(1)
+        is_log_odds = logits.shape[1] == 1
+        chosen = (logits[:, 0] > 0.0).astype(np.int64) if is_log_odds else logits.argmax(1)
         # -1 is no label.
         answers[first : first + len(piece)] = np.where(np.isnan(logits).any(1), -1, chosen)
     right: BoolArray = answers == labels

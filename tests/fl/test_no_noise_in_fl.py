@@ -71,20 +71,17 @@ an attacker's rows and directions, which are public
 models of one's own: their public first weights, random public records at the door, the states of
 generators that are put back, and layers that drop out by the run's seeds
     models/chance.py
-        numpy.random numpy.random.get_state random random.getstate torch.Generator torch.random
-        torch.random.fork_rng
+        numpy.random numpy.random.get_state numpy.random.set_state random random.getstate
+        random.setstate torch.Generator torch.random torch.random.fork_rng
     models/drawn_dropout.py
         torch.nn.Dropout torch.nn.Dropout1d torch.nn.Dropout2d torch.nn.Dropout3d
     models/gradient_checks.py call.randn torch.Generator torch.randn
-    models/module_body.py
-        numpy.random numpy.random.get_state numpy.random.set_state random random.getstate
-        random.setstate torch.manual_seed torch.random torch.random.fork_rng
+    models/module_body.py torch.manual_seed torch.random torch.random.fork_rng
     models/module_checks.py call.rand call.randn torch.Generator torch.rand torch.randn
     models/module_gradients.py
         call.randn torch.Generator torch.randn torch.random torch.random.fork_rng
     models/own_models.py
-        numpy.random numpy.random.get_state numpy.random.seed numpy.random.set_state random
-        random.getstate random.seed random.setstate torch.manual_seed torch.random
+        numpy.random numpy.random.seed random random.seed torch.manual_seed torch.random
         torch.random.fork_rng
 a public seed deals records out to users and silos
     data/allocation.py
