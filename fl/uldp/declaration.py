@@ -166,6 +166,7 @@ SYSTEMS: Final = (
             *_LOCAL_STEP_KEYS,
             "training.class_weights",
             *TABLE_USES,
+            *HELD_OUT_USES,
         ),
         rules=NAIVE_RULES,
         adjust=naive,

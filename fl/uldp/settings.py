@@ -100,6 +100,18 @@ def published_moments(system: str) -> Complaint:
     )
 
 
+def no_votes(given: GivenSettings) -> Complaint | None:
+    """Refuse votes for a method as published, whose promise would not cover them."""
+    if not given.of(UldpSettings).as_published or not given.holds_out:
+        return None
+    return (
+        f'has test = "held-out" in [evaluation], and {given.system.name} as published cannot pay '
+        "for votes",
+        "The paper's number is for its rounds alone.",
+        'Write test = "none", or leave as_published out.',
+    )
+
+
 def published_protocol(given: GivenSettings) -> Complaint | None:
     """Refuse `as_published` without the published protocol, and keys that do not apply to it."""
     if not given.of(UldpSettings).as_published:
@@ -239,7 +251,7 @@ def unfit_schedule(rounds: int | None, bands: int, cohorts: int, blocks: int) ->
     return None
 
 
-NAIVE_RULES: Final[tuple[Rule, ...]] = (no_moments, no_target)
+NAIVE_RULES: Final[tuple[Rule, ...]] = (no_moments, no_votes, no_target)
 GROUP_RULES: Final[tuple[Rule, ...]] = (group_given, rate_or_batch)
 WEIGHTED_RULES: Final[tuple[Rule, ...]] = (
     no_moments,
