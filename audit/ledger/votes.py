@@ -7,6 +7,7 @@ import math
 from ...accountant.errors import InvalidInput
 from ...accountant.records import Evaluation, RoundRelease
 from ...fl.frame.held_out_score import RIGHT, WRONG, HeldOutScore, released_digest
+from ...fl.frame.held_out_votes import votes_counted
 from .entries import Ledger, SpentIntent
 from .phases import configured_value, votes_of
 
@@ -39,8 +40,10 @@ def score_of(ledger: Ledger) -> HeldOutScore | None:
         return None
     right, wrong = said
     # A log is a stranger's: its configuration may hold anything.
+    opened = ledger.opened
+    users, silos = opened.population.users, opened.population.silos
     try:
-        counted = ledger.opened.population.users * float(share)
+        counted = votes_counted(opened.claim.unit, users, silos, float(share))
     except ValueError:
         return None
     if not 0.0 < counted < math.inf:

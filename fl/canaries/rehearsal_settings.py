@@ -125,7 +125,7 @@ def _training_of(settings: Settings, silos: int) -> tuple[float, int]:
     features = int(np.size(scaling_of(settings.data.name).lower)) if scaled else 1
     present = np.ones((few, silos), np.int64)
     none = np.zeros(0, np.int64)
-    nobody = HeldOutRows(np.zeros((0, features), np.float32), none, none, none, 0, silos)
+    nobody = HeldOutRows(np.zeros((0, features), np.float32), none, none, none, 0, silos, none)
     federation = replace(canary_federation(present, features=features), held_out=nobody)
     coins = Coins(np.ones(few, bool), np.ones(few), np.arange(few))
     local = CanaryLocalTraining(coins, federation, clip=settings.training.clip)

@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from ...accountant import validate
 from ...accountant.arrays import Float32Array, IntArray
 from ...accountant.errors import InvalidInput
+from .groups import Groups, Pairs, pairs_of
 
 if TYPE_CHECKING:
     from .held_out import HeldOutRows
@@ -29,42 +30,6 @@ TASKS: Final[tuple[Task, ...]] = get_args(Task)
 
 Indices: TypeAlias = IntArray
 Labels: TypeAlias = IntArray | Float32Array
-
-
-@dataclass(frozen=True, eq=False)
-class Groups:
-    """Records in groups: group g holds the records `order[offsets[g] : offsets[g + 1]]`.
-
-    `order` is (records,), a permutation of the record indices; `offsets` is (groups + 1,).
-    Within a group, records stand in the order of the federation.
-    """
-
-    order: IntArray
-    offsets: IntArray
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
-    @property
-    def sizes(self) -> IntArray:
-        """How many records each group has: (groups,)."""
-        return np.diff(self.offsets)
-
-    def records(self, group: int) -> IntArray:
-        """Return the record indices of one group."""
-        return self.order[self.offsets[group] : self.offsets[group + 1]]
-
-
-@dataclass(frozen=True, eq=False)
-class Pairs(Groups):
-    """The groups of `Federation.pairs`: group g holds the records of `user[g]` in `silo[g]`.
-
-    `user` and `silo` are (groups,).  Only pairs that have a record are listed, by silo first and
-    user second, so that the pairs of one silo are neighbours.
-    """
-
-    user: IntArray
-    silo: IntArray
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -196,8 +161,7 @@ class Federation:
 
     def pairs(self) -> Pairs:
         """Return the records of every user in every silo where it has any, by silo, then user."""
-        order, cells, offsets = _grouped(self.silo * self.users + self.user)
-        return Pairs(order, offsets, user=cells % self.users, silo=cells // self.users)
+        return pairs_of(self.user, self.silo, self.users)
 
     def by_silo(self) -> Groups:
         """Return the records of each silo: group s is silo s, empty silos included."""
@@ -228,16 +192,6 @@ class Federation:
             absent_users=True,
             empty_silos=True,
         )
-
-
-def _grouped(keys: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-    """Return the records sorted by key, the keys that occur, and where each begins and ends."""
-    order = np.argsort(keys, kind="stable")
-    ordered = keys[order]
-    # A group begins where the key is another one than before it; no key is -1.
-    starts = np.flatnonzero(np.diff(ordered, prepend=-1))
-    offsets = np.append(starts, len(keys)).astype(np.int64)
-    return order.astype(np.int64, copy=False), ordered[starts].astype(np.int64), offsets
 
 
 def _by(index: IntArray, groups: int) -> Groups:

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ...accountant.arrays import BoolArray, Float32Array, IntArray
 from ...accountant.validate import open_probability
+from .groups import Pairs, pairs_of
 
 _PERSON: Final = b"privplan-heldout"
 _MIXING: Final = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1))
@@ -31,6 +32,7 @@ class HeldOutRows:
 
     - `features`: (rows, ...) float32; `labels`: (rows,) int64.
     - `user`, `silo`: (rows,) int64, from 0 to `users` - 1 and `silos` - 1.
+    - `names`: (users,) int64, what every user's public draws follow.
     """
 
     features: Float32Array
@@ -39,6 +41,7 @@ class HeldOutRows:
     silo: IntArray
     users: int
     silos: int
+    names: IntArray
 
     @property
     def counts(self) -> IntArray:
@@ -46,6 +49,11 @@ class HeldOutRows:
         # One cell for each user and silo; those without a record stay 0.
         cells = np.bincount(self.user * self.silos + self.silo, minlength=self.users * self.silos)
         return cells.reshape(self.users, self.silos).astype(np.int64)
+
+    def pairs(self) -> Pairs:
+        """Return the records of every user in every silo where it has any, by silo, then user."""
+        # Nobody at all has no pairs; a user is below 1 then.
+        return pairs_of(self.user, self.silo, max(self.users, 1))
 
 
 def held_out(names: ArrayLike, share: float, seed: int) -> BoolArray:

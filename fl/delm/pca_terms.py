@@ -37,11 +37,11 @@ from ...accountant.mechanisms.wishart_gram import WISHART_EVENT, published_devia
 from ...accountant.records import Normaliser, RoundIntent, Sampling
 from ...accountant.sensitivity.gram import GramBound
 from ...accountant.sensitivity.release import root_up
+from ..aggregation.unweighted_views import unweighted_views
 from ..frame.expected_log import ExpectedPhase, NotStated
 from ..observers.names import ANALYZER, MODEL, SERVER, SHUFFLER
 from ..statistics.run_terms import USUAL_MOST_ROWS, RunTerms
 from ..statistics.settings import StatisticsSettings
-from ..statistics.views import statistics_views
 from .pieces import Scheme, parts_of
 from .settings import DelmSettings, noise_is_given
 
@@ -144,7 +144,7 @@ class PcaTerms:
         the training must be one of the names, as this release is public.
         """
         noise = self.noise_of_sum if self.kind == GAUSSIAN else 1.0
-        views = statistics_views(
+        views = unweighted_views(
             noise, family=GAUSSIAN, unit="record", silos=self.silos, coalitions=coalitions
         )
         shuffling = (MODEL, ANALYZER, SHUFFLER) if self.shuffled else ()

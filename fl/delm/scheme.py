@@ -24,6 +24,7 @@ from ...accountant import events as ev
 from ...accountant.arrays import FloatArray, IntArray
 from ...accountant.errors import InvalidInput
 from ...accountant.plan import PlannedPhase, plan_given_noise
+from ..aggregation.unweighted_views import unweighted_views
 from ..data.federation import Federation
 from ..frame.model import Parameters
 from ..frame.opening import Note, OpeningStatement
@@ -32,7 +33,6 @@ from ..frame.private_system import PrivateSystem
 from ..frame.promise import Promise, claimed, promise
 from ..frame.state import Arrays, State
 from ..observers.names import SERVER, SHUFFLER
-from ..statistics.views import statistics_views
 from .layers import Layer, layers_of
 from .parts import require_claim
 from .pieces import Scheme, claim_of, parts_of
@@ -198,7 +198,7 @@ class DelmScheme(PrivateSystem):
 
         Who shuffles sees each message.
         """
-        views = statistics_views(
+        views = unweighted_views(
             noise_multiplier,
             family="laplace",
             unit="record",

@@ -10,8 +10,8 @@ What each observer sees of one noisy product (`product_views`):
 A node is a silo that gets every iterate, so `client` and `silo` are one.  Whoever sees
 each V_s sees no larger a move than who sees their sum (`accountant.sensitivity.product`, silos one
 by one), so events differ by the shares of the noise alone, as those of Gram matrices do
-(`fl.statistics.views`).  What an observer holds of the unit changes nothing: a row lies in one
-node, and nothing is weighted by what lies elsewhere.
+(`fl.aggregation.unweighted_views`).  What an observer holds of the unit changes nothing: a row lies
+in one node, and nothing is weighted by what lies elsewhere.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from ...accountant import events as ev
 from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms import NoisyProduct
 from ...accountant.sensitivity.product import ProductBound
+from ..aggregation.unweighted_views import unweighted_views
 from ..frame.state import Shape
 from ..observers.names import CLIENT, SILO
 from ..statistics.run_terms import RunTerms as GramTerms
 from ..statistics.settings import StatisticsSettings
-from ..statistics.views import statistics_views
 from .settings import FedPowerSettings
 
 USUAL_MOST_ROWS: Final = 1_000_000
@@ -115,7 +115,7 @@ def product_views(
     >>> product_views(4.0, silos=4)["server"]
     Gaussian(noise_multiplier=2.0)
     """
-    views = statistics_views(
+    views = unweighted_views(
         noise_multiplier,
         family="gaussian",
         unit="silo",

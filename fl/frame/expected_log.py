@@ -88,6 +88,8 @@ class ExpectedLog:
     - `first(read)`: the vector (D,) float64 that the first round starts from, or None where the
       configuration does not fix it.  Without `first` it is the first model of `[training]`.
 
+    - `votes(read)`: what the release of votes of who is held out states; without it users vote.
+
     All raise `NotStated` where a key is missing.
     """
 
@@ -98,6 +100,7 @@ class ExpectedLog:
     counted: Callable[[Read], int | None] | None = None
     shares: Callable[[Read, Security], Security] | None = None
     before: Callable[[Read], int] | None = None
+    votes: Callable[[Read], ExpectedPhase] | None = None
 
 
 def system_of(read: Read) -> Declaration:
@@ -187,9 +190,12 @@ def phase_of(read: Read, intent: RoundIntent, values: int | None) -> ExpectedPha
     """
     if intent.phase == NORMALISE:
         return _moments(read, intent, values)
-    if intent.phase == HELD_OUT:
-        return _votes(read)
     expected = expected_of(read)
+    if intent.phase == HELD_OUT:
+        if expected is None or expected.votes is None:
+            return _votes(read)
+        votes = expected.votes
+        return call_system(system_of(read), lambda: votes(read))
     if expected is None:
         raise NotStated(f"rounds of {read('run', 'system')}")
     return call_system(system_of(read), lambda: expected.phase(read, intent, values))
@@ -243,8 +249,8 @@ def _moments(read: Read, intent: RoundIntent, values: int | None) -> ExpectedPha
 
 
 def _votes(read: Read) -> ExpectedPhase:
-    """Return what the release of the votes of users who are held out states."""
-    from .held_out_release import votes_sum
+    """Return what the release of the votes of users who are held out states, one by one."""
+    from .held_out_votes import votes_sum
 
     mechanism = votes_sum(
         read("evaluation", "held_out_noise"),

@@ -1,22 +1,23 @@
-"""The release of how users who were held out of the training vote on the last model.
+"""The release of how those who were held out of the training vote on the last model.
 
-    silo s sends   sum_u w_su (v_su, 1 - v_su) + N(0, sigma^2 / |S|) in each of two values
+    silo s sends   sum of its votes (v, 1 - v) + its share of N(0, sigma^2) in each of two values
 
-v_su is the share of user u's records in silo s that the model answers right, from 0 to 1, so the
-row (v, 1 - v) has L2 norm at most 1; w_su are the weights of the training's rule, sum_s w_su <= 1.
-Adding or removing a user therefore moves the sum by at most 1, whatever its records are and in
-however many silos they lie, although no silo knows of another's: uniform weights, 1 / |S|, need no
-knowledge; by records, a user has one vote exactly, and silos know what they know in training.
+What a vote is, and how far a unit moves the sum, is in `held_out_votes`.  Of users, for example,
+v_su is the share of user u's records in silo s that the model answers right, and w_su are the
+weights of the training's rule, sum_s w_su <= 1.  So a user moves the sum by at most 1, whatever its
+records are and in however many silos they lie, although no silo knows of another's: uniform
+weights, 1 / |S|, need no knowledge; by records, a user has one vote exactly, and silos know what
+they know in training.
 
 The release follows the rounds, once.  Its cost is composed with theirs: that who is held out is not
-trained on would allow less under add-remove, and not where an id may be replaced by another.
+trained on would allow less under add-remove, and not where an id may be replaced by another, nor
+where a unit has records on both sides.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -26,26 +27,21 @@ from ...accountant import validate
 from ...accountant.arrays import BoolArray, FloatArray, IntArray
 from ...accountant.mechanisms import Gate, Gaussian, RoundDescription
 from ...accountant.plan import PlannedPhase
-from ...accountant.records import Reach
+from ...accountant.records import Reach, Sampling
 from ..aggregation.clip_check import ClipCheck, norms_of
 from ..aggregation.residuals import Residuals
 from ..aggregation.sums import Aggregator, PlainAggregator, noisy_sum
-from ..aggregation.user_weights import WEIGHTINGS, checked_weights, user_weights
-from ..aggregation.weighted_sum import weighted_sum, weighted_views
 from ..data.held_out import HeldOutRows
 from ..declarations.declaration import HELD_OUT
 from ..observers.names import MODEL
 from ..observers.reaches import Route, reaches_of
-from ..settings.schema import SecuritySettings
 from .held_out_score import HeldOutScore, logged
+from .held_out_votes import Casting
 from .model import Parameters, model_digest
 from .phases import Phase, PhaseOutcome, SaveArrays, SingleRelease
 from .state import Arrays, State
 
 VOTES_DESCRIPTION: Final = "the votes of users who were held out"
-
-VOTE_BOUND: Final = 1.0
-"""The L2 norm of one user's vote, over all silos."""
 
 UNPROMISED: Final = ev.NoGuarantee("the rounds before it have no guarantee")
 
@@ -56,70 +52,62 @@ VOTES_DEVIATION: Final = "held_out_deviation"
 
 @dataclass(frozen=True, eq=False)
 class HeldOutRelease:
-    """One noisy sum of users' votes; nothing is drawn before `release`.
+    """One noisy sum of votes; nothing is drawn before `release`.
 
-    - `noise_multiplier`: sigma above; `rule`: how users are weighted, `uniform` or `records`.
+    - `noise_multiplier`: sigma above; `mechanism`: the noise of the one sum.
+    - `events`: its event for each observer; `sampling`: nobody is drawn, but a log states who
+      chooses the records that vote.  `cast`: how votes are cast.
     - `rows`: the records that are measured on; `right(parameters)`: which of them a model answers
       right, (rows,), each by itself.
-    - `users`: |U|, public, and `share`: how much of them is held out; neither bounds anything.
-    - `aggregator`, `security`, `coalitions`: as of `fl.frame.private_normalisation`.
+    - `votes`: the public number of votes, by which nothing is bounded.
+    - `aggregator`: adds up what the silos send, and `aggregation` says what a server sees of it.
     - `promises`: whether the rounds before it promise anything; where not, votes are noised all
       the same, and promise nothing either.
 
-    Raises `InvalidInput` for noise that is not above 0, and for another rule.
+    Raises `InvalidInput` for noise that is not above 0.
     """
 
     noise_multiplier: float
-    rule: str
+    mechanism: Gaussian
+    events: Mapping[str, ev.Event]
+    cast: Casting
     neighbours: str
     rows: HeldOutRows = field(repr=False)
     right: Callable[[Parameters], BoolArray]
-    users: int
-    share: float
+    votes: float
     aggregator: Aggregator = field(default_factory=PlainAggregator)
-    security: SecuritySettings = field(default_factory=SecuritySettings)
-    coalitions: tuple[int, ...] = ()
+    aggregation: str = "plain"
     promises: bool = True
+    sampling: Sampling = field(default_factory=Sampling)
 
     def __post_init__(self) -> None:
         validate.positive(held_out_noise=self.noise_multiplier)
-        validate.choice(WEIGHTINGS, weighting=self.rule)
 
-    @cached_property
-    def mechanism(self) -> Gaussian:
-        """The noise of the one sum."""
-        return votes_sum(
-            self.noise_multiplier,
-            users=self.users,
-            silos=self.rows.silos,
-            rule=self.rule,
-            dropouts=self.security.dropouts,
-        )
+    def of_votes(
+        self,
+        mechanism: Gaussian,
+        events: Mapping[str, ev.Event],
+        cast: Casting,
+        sampling: Sampling | None = None,
+    ) -> HeldOutRelease:
+        """Return the release of votes that are cast, and noised, as a system has it."""
+        chosen = self.sampling if sampling is None else sampling
+        return replace(self, mechanism=mechanism, events=events, cast=cast, sampling=chosen)
 
-    @cached_property
+    @property
     def views(self) -> Mapping[str, ev.Event]:
-        """Its event for each observer; nobody is sampled."""
-        views = weighted_views(
-            self.noise_multiplier,
-            silos=self.rows.silos,
-            rule=self.rule,
-            neighbours=self.neighbours,
-            aggregation=self.security.aggregation,
-            drawn_by="shared-secret" if self.security.aggregation == "shares" else "server",
-            tolerated_dropouts=self.security.dropouts,
-            coalitions=tuple(sorted({*self.coalitions, self.security.colluders} - {0})),
-            colluders=self.security.colluders,
-        )
-        return views if self.promises else {MODEL: UNPROMISED}
+        """Its event for each observer, as the plan has it."""
+        return self.events if self.promises else {MODEL: UNPROMISED}
 
     @property
     def reaches(self) -> Mapping[str, Reach]:
         """Which of its messages reach each observer, by the aggregation."""
         route = Route(
-            self.security.aggregation,
+            self.aggregation,
             self.rows.silos,
             self.aggregator.security,
             self.mechanism.noise().tolerated_dropouts,
+            unit=self.mechanism.contribution.unit,
         )
         return reaches_of(self.views, route)
 
@@ -159,6 +147,7 @@ class HeldOutRelease:
         about = RoundDescription(
             number,
             HELD_OUT,
+            self.sampling,
             views=others,
             model_in=model_digest(parameters),
             event_override=self.views["model"],
@@ -191,19 +180,10 @@ class HeldOutRelease:
         `again` is given every vote with its weight, and recomputes the sums for the sealed sidecar.
         """
         held = self.rows
-        counts = held.counts
-        # Refused where a user's weights sum to more than 1: the bound rests on it.
-        weights = checked_weights(user_weights(self.rule, counts))
-        cell = held.user * held.silos + held.silo
-        right = np.bincount(cell, self.right(parameters), minlength=counts.size)
-        # One row for each user in each silo where it has a record, silo by silo.
-        silo, user = np.nonzero(counts.T)
-        # A user without a record in a silo has no row there, and a vote of neither kind.
-        share = right.reshape(counts.shape)[user, silo] / counts[user, silo]
-        votes, weight = np.stack((share, 1.0 - share), axis=1), weights[user, silo]
+        cast = self.cast(held, self.right(parameters))
         if again is not None:
-            again.add(votes, silo, norms_of(votes), weight, user)
-        return self.mechanism.totals(votes, silo, held.silos, weight)
+            again.add(cast.votes, cast.silo, norms_of(cast.votes), cast.weights, cast.user)
+        return self.mechanism.totals(cast.votes, cast.silo, held.silos, cast.weights)
 
     def score(self, arrays: Arrays) -> HeldOutScore | None:
         """Return what the released arrays say; None where nothing was released."""
@@ -211,21 +191,7 @@ class HeldOutRelease:
             return None
         right, wrong = arrays[RELEASED_VOTES].tolist()
         (deviation,) = arrays[VOTES_DEVIATION].tolist()
-        return HeldOutScore(right, wrong, deviation, self.users * self.share)
-
-
-def votes_sum(
-    noise_multiplier: float, *, users: int, silos: int, rule: str, dropouts: int = 0
-) -> Gaussian:
-    """Return the noise of such a sum over all silos; raises as `weighted_sum`."""
-    return weighted_sum(
-        noise_multiplier,
-        bound=VOTE_BOUND,
-        users=users,
-        silos=silos,
-        rule=rule,
-        tolerated_dropouts=dropouts,
-    )
+        return HeldOutScore(right, wrong, deviation, self.votes)
 
 
 def _digest(released: FloatArray) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from ...accountant.errors import InvalidInput, Unsupported, there_are
+from ...accountant.errors import InvalidInput, there_are
 from ..aggregation.choice import aggregator
 from ..aggregation.sums import Aggregator, PlainAggregator
 from ..data.federation import Federation
@@ -14,15 +14,13 @@ from ..settings.schema import SecuritySettings
 from ..settings.table_rules import list_complaint
 from ..training.local_training import LocalTraining
 from .held_out_release import HeldOutRelease
+from .held_out_setup import held_out_release
 from .opening import Aggregation
 from .privacy import PrivacyTarget
 from .private_normalisation import MomentsRelease
 
 if TYPE_CHECKING:
-    from ...accountant.arrays import BoolArray
-    from ..models import Model
     from ..settings.schema import Settings, TrainingSettings
-    from .model import Parameters
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +116,7 @@ def setup(
         silo_aggregator,
         _moments_release(settings, federation, silo_aggregator, security),
         None if federation.user_names is None else settings.data.users,
-        _held_out_release(settings, federation, local, silo_aggregator, security),
+        held_out_release(settings, federation, local, silo_aggregator, security),
     )
 
 
@@ -202,48 +200,4 @@ def _moments_release(
         silo_aggregator,
         security,
         coalitions_in((settings.privacy.observer, *settings.privacy.observers)),
-    )
-
-
-def _held_out_release(
-    settings: Settings,
-    federation: Federation,
-    local: LocalTraining,
-    silo_aggregator: Aggregator,
-    security: SecuritySettings,
-) -> HeldOutRelease | None:
-    evaluation, rows = settings.evaluation, federation.held_out
-    if evaluation.held_out_noise is None or evaluation.held_out is None:
-        return None
-    model: Model | None = getattr(local, "model", None)
-    if rows is None:
-        raise InvalidInput(
-            "Users are held out by the settings, and not by what is trained on.",
-            "Their votes are on a model that did not see them.",
-            "Make the federation from the settings, or leave `held_out_noise` out.",
-        )
-
-    def right(parameters: Parameters) -> BoolArray:
-        if model is None:
-            raise Unsupported(
-                "Nobody can vote on a model that is not there.",
-                "What stands in for local training answers no records.",
-                "Give local training with a model.",
-            )
-        from ..training.single_answers import right_answers
-
-        return right_answers(model, parameters, rows.features, rows.labels)
-
-    return HeldOutRelease(
-        evaluation.held_out_noise,
-        settings.training.weighting,
-        settings.privacy.neighbours,
-        rows,
-        right,
-        settings.data.users,
-        evaluation.held_out,
-        silo_aggregator,
-        security,
-        coalitions_in((settings.privacy.observer, *settings.privacy.observers)),
-        settings.system.promises,
     )

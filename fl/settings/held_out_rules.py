@@ -41,6 +41,12 @@ def _systems(given: GivenSettings) -> Complaint | None:
     if not given.holds_out or given.system.has_use_for("evaluation", _NOISE):
         return None
     others = enumerated(with_use_for("evaluation", _NOISE), "and") or "none that is installed"
+    if not given.system.trains:
+        return (
+            f'has test = "held-out" in [evaluation], and {given.system.name} trains no model',
+            f"A vote is on the answers of a model.  Systems that train one on a table: {others}.",
+            _NONE_INSTEAD,
+        )
     return (
         f'has test = "held-out" in [evaluation], and {given.system.name} does not pay for the '
         "votes of users yet",

@@ -12,6 +12,7 @@ from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms import NoisyGram
 from ...accountant.mechanisms.base import covers
 from ...accountant.sensitivity.gram import GramBound
+from ..aggregation.unweighted_views import unweighted_views
 from ..declarations.declaration import Table
 from ..declarations.registry import declaration_of
 from ..frame.model import model_digest
@@ -22,7 +23,6 @@ from ..running.checkpoint import MODEL_FILE, Checkpoint
 from ..running.folder import folder_at
 from .settings import ReleaseSettings
 from .statistics import ReleasedStatistics
-from .views import statistics_views
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -81,7 +81,7 @@ def _require_supported(
         and covers(intent.event, true)
     )
     if sound and claim.observer in intent.views:
-        views = statistics_views(
+        views = unweighted_views(
             true.noise_multiplier,
             family=mechanism.family,
             unit=mechanism.unit,

@@ -28,9 +28,9 @@ from ...accountant.sensitivity.release import (
     sensitivity_multiplier,
     up,
 )
+from ..aggregation.unweighted_views import unweighted_views
 from ..observers.names import MODEL, PEER, SERVER, SILO
 from .statistics import Label, ReleasedStatistics
-from .views import statistics_views
 
 Aggregation: TypeAlias = Literal["plain", "masked", "shares", "local"]
 
@@ -227,7 +227,7 @@ def blank(terms: PublicTerms, features: int) -> ReleasedStatistics:
 
 def _views(terms: PublicTerms, aggregation: str, multiplier: float) -> dict[str, ev.Event]:
     """Return the event of a release for each observer who is promised something."""
-    views = statistics_views(
+    views = unweighted_views(
         multiplier,
         family=terms.noise,
         unit=terms.unit,

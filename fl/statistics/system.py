@@ -22,6 +22,7 @@ from ...accountant import records
 from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms import Gate, NoisyGram, Ticket
 from ..aggregation.residuals import Residuals
+from ..aggregation.unweighted_views import unweighted_views
 from ..declarations.sealed_items import RELEASE
 from ..frame.model import KeepModel, Parameters, Round
 from ..frame.phases import Phase
@@ -37,7 +38,6 @@ from .noise_shown import NoiseShown, gram_parts
 from .run_terms import RunTerms
 from .settings import ReleaseSettings, StatisticsSettings, rounds_complaint
 from .statistics import ReleasedStatistics
-from .views import statistics_views
 
 if TYPE_CHECKING:
     from ...accountant.randomness import Streams
@@ -98,7 +98,7 @@ class Statistics(PrivateSystem):
 
     def views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:
         """Return the event of the release for each observer."""
-        return statistics_views(
+        return unweighted_views(
             noise_multiplier,
             family=self.terms.settings.noise,
             unit=self.terms.unit,

@@ -38,4 +38,5 @@ def _held_out_rows(table: TableRows) -> HeldOutRows:
         table.silo,
         len(names),
         len(table.silos),
+        names,
     )

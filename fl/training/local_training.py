@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from ...accountant.arrays import Float32Array, FloatArray
 from ...accountant.errors import Unsupported
 from ...accountant.mechanisms.clip import Sparse
-from ..data.federation import Federation, Indices, Pairs
+from ..data.federation import Federation, Indices
+from ..data.groups import Pairs
 from ..data.row_contents import row_contents
 
 if TYPE_CHECKING:

@@ -26,6 +26,7 @@ from ..frame.expected_log import (
     expected_phase,
     noise_multiplier_of,
 )
+from ..frame.held_out_votes import record_votes_sum
 from .correlated import Schedule
 from .record_flags import FLAGS_CHOSEN_BY
 from .settings import BANDED
@@ -80,6 +81,17 @@ def _group_sum(read: Read, noise_multiplier: float) -> Gaussian:
     clip = read("training", "clip")
     std = up(Fraction(noise_multiplier) * Fraction(clip))
     return Gaussian(bound=clip, std=std, terms="unit", unit="record")
+
+
+def _group_votes(read: Read) -> ExpectedPhase:
+    mechanism = record_votes_sum(
+        read("evaluation", "held_out_noise"),
+        silos=read("data", "silos"),
+        most=read("uldp", "group_records"),
+        dropouts=read("security", "dropouts"),
+    )
+    sampling = Sampling(chosen_by=FLAGS_CHOSEN_BY)
+    return expected_phase(mechanism, read("privacy", "neighbours"), 1, sampling, None)
 
 
 def _nominal(read: Read) -> Fraction:
@@ -180,5 +192,5 @@ def _mechanism(read: Read, intent: RoundIntent, make: Callable[[float], Mechanis
 
 
 EXPECTED_NAIVE: Final = ExpectedLog(_naive)
-EXPECTED_GROUP: Final = ExpectedLog(_group)
+EXPECTED_GROUP: Final = ExpectedLog(_group, votes=_group_votes)
 WEIGHTED: Final = ExpectedLog(_weighted, _private_weighting)

@@ -24,6 +24,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
@@ -46,6 +47,7 @@ from ..frame.rounds import Draft, NoisySum
 from ..frame.setup import Setup, setup
 from ..frame.state import Arrays, State
 from ..training.local_training import LocalTraining, Rows
+from .group_votes import votes_of_group
 from .record_flags import FLAGS_CHOSEN_BY, records_taking_part
 from .settings import UldpSettings
 
@@ -264,7 +266,10 @@ def group(
 ) -> UldpGroup:
     """Return ULDP-GROUP-k."""
     parts = setup(settings, federation, local)
-    return UldpGroup(parts, rate=settings.of(UldpSettings).record_rate, seed=settings.training.seed)
+    seed = settings.training.seed
+    if parts.held_out is not None:
+        parts = replace(parts, held_out=votes_of_group(parts, parts.held_out, seed))
+    return UldpGroup(parts, rate=settings.of(UldpSettings).record_rate, seed=seed)
 
 
 def _rate(setup: Setup, nominal: Fraction) -> float:

@@ -12,13 +12,13 @@ whose records lie in few silos takes part with fewer than k of them.
 from __future__ import annotations
 
 import hashlib
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 
 from ...accountant import validate
 from ...accountant.arrays import BoolArray, IntArray
-from ..data.federation import Federation
+from ..data.groups import Pairs
 
 FLAGS_CHOSEN_BY: Final = "each-silo"
 """Who chooses the flags, as the log states it."""
@@ -27,7 +27,30 @@ _FLAG_HASH_BYTES: Final = 16
 """Bytes of a hash: two are equal with probability 2^-128."""
 
 
-def records_taking_part(federation: Federation, most: int, seed: int) -> BoolArray:
+class Rows(Protocol):
+    """Records of users in silos, as `Federation` and `HeldOutRows` have them."""
+
+    @property
+    def user(self) -> IntArray:
+        """The user of each record, (records,), from 0."""
+
+    @property
+    def silo(self) -> IntArray:
+        """The silo of each record, (records,), from 0."""
+
+    @property
+    def names(self) -> IntArray:
+        """What every user's public draws follow, (users,)."""
+
+    @property
+    def silos(self) -> int:
+        """How many silos there are."""
+
+    def pairs(self) -> Pairs:
+        """Return the records of every user in every silo where it has any."""
+
+
+def records_taking_part(rows: Rows, most: int, seed: int) -> BoolArray:
     """Return which records take part in a whole run: (records,).
 
     `most` is k, the records of a user over all silos, 1 or above; `seed` is public.  A record is
@@ -36,10 +59,9 @@ def records_taking_part(federation: Federation, most: int, seed: int) -> BoolArr
     Source: Kato et al. 2024, *Uldp-FL*, arXiv 2308.12210, Algorithm 2 (the flags b); how they are
     chosen is not printed there.
     """
-    names = federation.names
-    user_caps = caps(names, federation.silos, most, seed)
-    chosen = np.zeros(federation.records, bool)
-    pairs = federation.pairs()
+    names, pairs = rows.names, rows.pairs()
+    user_caps = caps(names, rows.silos, most, seed)
+    chosen = np.zeros(len(rows.user), bool)
     for pair, (user, silo) in enumerate(zip(pairs.user.tolist(), pairs.silo.tolist(), strict=True)):
         of_pair = pairs.records(pair)
         most_of_pair = int(user_caps[user, silo])

@@ -14,9 +14,17 @@ from privplan.accountant.errors import InvalidInput
 from privplan.fl.data.held_out import HeldOutRows, held_out
 from privplan.fl.frame.held_out_release import HeldOutRelease
 from privplan.fl.frame.held_out_score import HeldOutScore, logged, released_digest
+from privplan.fl.frame.held_out_votes import (
+    record_votes_sum,
+    votes_of_records,
+    votes_of_silos,
+    votes_of_users,
+    votes_sum,
+)
 from privplan.fl.running.configuration import Configuration
 from privplan.fl.running.run_data import federation_of
 from privplan.fl.tables.user_names import user_name
+from privplan.fl.uldp.record_flags import caps, records_taking_part
 
 from ...cases import for_each
 from ..extras import needs
@@ -157,8 +165,15 @@ def test_an_answer_does_not_depend_on_other_records(name: str, classes: int) -> 
 SILOS = 3
 
 
-def voting(cells: dict[tuple[int, int], list[bool]], rule: str) -> tuple[Any, float, float]:
-    """Return the sum over silos that users' answers make, in steps of the grid, with the grid."""
+def release_of(rows: HeldOutRows, right: Any, rule: str) -> HeldOutRelease:
+    """Return the release of users' votes, at noise 2, where these records are answered right."""
+    mechanism = votes_sum(2.0, users=10, silos=rows.silos, rule=rule)
+    cast = votes_of_users(rule)
+    return HeldOutRelease(2.0, mechanism, {}, cast, "add-remove", rows, lambda _: right, 2.0)
+
+
+def rows_of(cells: dict[tuple[int, int], list[bool]]) -> tuple[HeldOutRows, Any]:
+    """Return records of five users in three silos, and which of them are answered right."""
     answers = [(user, silo, right) for (user, silo), given in cells.items() for right in given]
     user, silo, right = (np.array(column) for column in zip(*answers, strict=True))
     rows = HeldOutRows(
@@ -168,8 +183,14 @@ def voting(cells: dict[tuple[int, int], list[bool]], rule: str) -> tuple[Any, fl
         silo.astype(np.int64),
         5,
         SILOS,
+        np.arange(5),
     )
-    votes = HeldOutRelease(2.0, rule, "add-remove", rows, lambda _: right.astype(bool), 10, 0.2)
+    return rows, right.astype(bool)
+
+
+def voting(cells: dict[tuple[int, int], list[bool]], rule: str) -> tuple[Any, float, float]:
+    """Return the sum over silos that users' answers make, in steps of the grid, with the grid."""
+    votes = release_of(*rows_of(cells), rule)
     total = votes.totals(np.zeros(1)).sum(axis=0)
     return total, votes.mechanism.grid, votes.mechanism.bound
 
@@ -213,6 +234,43 @@ def test_no_neighbour_moves_the_sum_by_more_than_one_vote(rule: str) -> None:
         assert moved(totals[1], totals[0]) > (steps - 2 * SILOS) ** 2
 
 
+@for_each("most", [1, 2, 3, 5])
+def test_a_record_moves_a_sum_by_one_over_k_and_a_user_by_one_vote(most: int) -> None:
+    """Whatever a user's records answer, and in whatever silos they lie: at most k of them vote."""
+    mechanism = record_votes_sum(2.0, silos=SILOS, most=most)
+    cast = votes_of_records(most, lambda held: records_taking_part(held, most, 0))
+
+    def total(given: dict[int, list[bool]]) -> tuple[int, ...]:
+        cells = {**OTHERS, **{(4, silo): answers for silo, answers in given.items()}}
+        rows, right = rows_of(cells)
+        ballots = cast(rows, right)
+        sums = mechanism.totals(ballots.votes, ballots.silo, SILOS, ballots.weights)
+        return tuple(int(value) for value in sums.sum(axis=0))
+
+    steps = Fraction(mechanism.bound) / Fraction(mechanism.grid)
+    nobody, *others = map(total, CONTRIBUTIONS)
+    moves = [sum((a - b) ** 2 for a, b in zip(each, nobody, strict=True)) for each in others]
+    assert max(moves) <= (most * steps) ** 2
+    # Three silos, all right, records enough in each: all k of them vote.
+    every = total({silo: [True] * most for silo in range(SILOS)})
+    assert every[0] - nobody[0] > most * steps - 2 * SILOS * most
+    # A single record that comes, in a silo whose cap leaves room for it.
+    caps_of = caps(np.arange(5), SILOS, most, 0)[4]
+    alone = total({int(np.argmax(caps_of)): [True]})
+    assert steps - 3 < alone[0] - nobody[0] <= steps
+    assert alone[1] == nobody[1]
+
+
+def test_a_silo_votes_once_whatever_its_records_are() -> None:
+    rows, right = rows_of({**OTHERS, (4, 1): [True] * 20})
+    ballots = votes_of_silos(rows, right)
+    assert ballots.silo.tolist() == [0, 1, 2]
+    assert ballots.votes[:, 0].tolist() == [2 / 3, 22 / 23, 0.0]
+    assert ballots.votes.sum(axis=1).tolist() == [1.0, 1.0, 1.0]
+    only, answers = rows_of({(0, 2): [False, True]})
+    assert votes_of_silos(only, answers).silo.tolist() == [2]
+
+
 @for_each("rule", ["uniform", "records"])
 def test_a_sum_is_that_of_shares_of_right_answers(rule: str) -> None:
     """An independent count, with fractions: sum_u sum_s w_su right_su / n_su, and the rest."""
@@ -233,8 +291,8 @@ def test_a_sum_is_that_of_shares_of_right_answers(rule: str) -> None:
 @for_each("rule", ["uniform", "records"])
 def test_nobody_who_is_held_out_is_a_sum_of_zeros(rule: str) -> None:
     none = np.zeros(0, np.int64)
-    rows = HeldOutRows(np.zeros((0, 2), np.float32), none, none, none, 0, SILOS)
-    votes = HeldOutRelease(2.0, rule, "add-remove", rows, lambda _: np.zeros(0, bool), 10, 0.2)
+    rows = HeldOutRows(np.zeros((0, 2), np.float32), none, none, none, 0, SILOS, none)
+    votes = release_of(rows, np.zeros(0, bool), rule)
     assert votes.totals(np.zeros(1)).tolist() == [[0, 0]] * SILOS
 
 
@@ -301,17 +359,16 @@ def test_what_does_not_go_together_is_refused(tables: dict[str, Any], says: str)
         Configuration.of(configuration(**tables))
 
 
-@for_each("system", ["uldp-naive", "uldp-group", "statistics", "fedpower-one-shot", "disco"])
-def test_a_system_that_does_not_pay_for_votes_says_so(system: str) -> None:
-    with pytest.raises(InvalidInput, match=r"has no use for it|does not pay for"):
+@for_each("system", ["statistics", "fedpower-one-shot", "delm-linear"])
+def test_a_system_that_trains_no_model_says_that_nobody_can_vote_on_it(system: str) -> None:
+    with pytest.raises(InvalidInput, match=r"has no use for it|trains no model"):
         Configuration.of(configuration(system, evaluation=VOTES, **OTHER_TABLES.get(system, {})))
 
 
 OTHER_TABLES: dict[str, dict[str, Any]] = {
-    "uldp-group": {"uldp": {"group_records": 4}},
     "statistics": {"run": {"rounds": 1}, "statistics": {"row_norm": 2.0}},
     "fedpower-one-shot": {"run": {"rounds": 1}, "fedpower": {"rank": 2, "row_norm": 2.0}},
-    "disco": {"privacy": {"unit": "silo", "noise_multiplier": 2.0}},
+    "delm-linear": {"run": {"rounds": 1}, "delm": {"row_norm": 2.0}},
 }
 
 

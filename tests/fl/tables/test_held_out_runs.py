@@ -21,12 +21,13 @@ from privplan.audit.budget.report import Chain
 from privplan.audit.edits import edits_of
 from privplan.audit.ledger.entries import Entry, Ledger
 from privplan.audit.ledger.votes import score_of
+from privplan.fl.aggregation.sums import float_sum
 from privplan.fl.data.held_out import held_out
 from privplan.fl.frame import held_out_release
 from privplan.fl.frame.held_out_release import HeldOutRelease
 from privplan.fl.log.reader import Scan
 from privplan.fl.tables.user_names import user_name
-from privplan.fl.uldp import naive, weighted
+from privplan.fl.uldp import group, naive, weighted
 
 from ...accountant.participating import exact
 from ...cases import for_each
@@ -37,6 +38,8 @@ from .test_table_runs import MARKER, NASTY, VALUES_AFTER_NOISE
 pytestmark = needs("torch", "pyarrow", "cryptography")
 
 VOTES = {"test": "held-out", "held_out": 0.4, "held_out_noise": 1.5}
+
+GROUP = {"uldp": {"group_records": 2}}
 
 SETTINGS: tuple[tuple[str, dict[str, dict[str, Any]]], ...] = (
     ("uldp-avg", {}),
@@ -50,6 +53,8 @@ SETTINGS: tuple[tuple[str, dict[str, dict[str, Any]]], ...] = (
     ("uldp-naive", {"privacy": {"neighbours": "replace-one"}}),
     ("uldp-naive", {"security": {"aggregation": "masked", "dropouts": 1}}),
     ("uldp-naive", {"security": {"aggregation": "shares"}}),
+    ("uldp-group", GROUP),
+    ("uldp-group", {**GROUP, "security": {"aggregation": "masked", "colluders": 1}}),
     ("fedavg", {}),
 )
 
@@ -100,10 +105,15 @@ def ran(
         sums.append(arrived.total)
         return arrived
 
+    def summed_noisy(*args: Any, **named: Any) -> Any:  # what has its noise already
+        sums.append(float_sum(*args, **named) if played is None else played[len(sums)])
+        return sums[-1]
+
     with pytest.MonkeyPatch.context() as patched:
         patched.chdir(folder)
         for module in (weighted, naive, held_out_release):
             patched.setattr(module, "noisy_sum", summed)
+        patched.setattr(group, "float_sum", summed_noisy)
         pp.run(tables, "out")
     return folder / "out", sums
 

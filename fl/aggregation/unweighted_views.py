@@ -35,12 +35,12 @@ from fractions import Fraction
 
 from ...accountant import events as ev
 from ...accountant.sensitivity.release import root_down
-from ..aggregation.weighted_sum import NO_NOISE_LEFT
 from ..observers.names import MODEL, PEER, SERVER, SILO, SILO_WITH_RECORDS, Coalition
 from ..secagg.peers import require_peers
+from .weighted_sum import NO_NOISE_LEFT
 
 
-def statistics_views(
+def unweighted_views(
     noise_multiplier: float,
     *,
     family: str,
@@ -60,7 +60,7 @@ def statistics_views(
 
     Raises `InvalidInput` for fewer peers than shares need.
 
-    >>> statistics_views(4.0, family="gaussian", unit="record", silos=4)["server"]
+    >>> unweighted_views(4.0, family="gaussian", unit="record", silos=4)["server"]
     Gaussian(noise_multiplier=2.0)
     """
     arriving = silos - dropouts

@@ -14,8 +14,8 @@ from privplan.accountant.arrays import FloatArray, IntArray
 from privplan.accountant.mechanisms.gaussian import SMOOTHING
 from privplan.accountant.sensitivity.gram import GramBound
 from privplan.accountant.sensitivity.release import sensitivity_multiplier
+from privplan.fl.aggregation.unweighted_views import unweighted_views
 from privplan.fl.aggregation.weighted_sum import NO_NOISE_LEFT
-from privplan.fl.statistics.views import statistics_views
 
 from ..cases import for_each
 from .statistics_runs import SIGMA, built, mechanism_of
@@ -75,12 +75,12 @@ def test_each_event_is_that_of_the_shares_that_cover_it(
 
 
 def test_nobody_is_promised_noise_that_may_all_be_known() -> None:
-    few = statistics_views(
+    few = unweighted_views(
         2.0, family="gaussian", unit="record", silos=3, aggregation="masked", dropouts=2
     )
     assert few["silo"] is NO_NOISE_LEFT
     assert few["model"] == ev.Gaussian(2.0)
-    lossy = statistics_views(
+    lossy = unweighted_views(
         2.0,
         family="laplace",
         unit="record",
@@ -95,7 +95,7 @@ def test_nobody_is_promised_noise_that_may_all_be_known() -> None:
 
 @for_each("aggregation", ["plain", "masked"])
 def test_laplace_noise_is_all_of_it_in_every_share(aggregation: str) -> None:
-    views = statistics_views(
+    views = unweighted_views(
         3.0, family="laplace", unit="user", silos=S, aggregation=aggregation, coalitions=(2,)
     )
     assert set(views.values()) == {ev.Laplace(3.0)}
@@ -106,7 +106,7 @@ def test_laplace_noise_is_all_of_it_in_every_share(aggregation: str) -> None:
 
 
 def test_one_silo_has_no_other() -> None:
-    assert list(statistics_views(1.0, family="gaussian", unit="user", silos=1)) == [
+    assert list(unweighted_views(1.0, family="gaussian", unit="user", silos=1)) == [
         "model",
         "server",
     ]
