@@ -15,7 +15,7 @@ from typing import Any, Final
 from ..declarations.dataset_defaults import Defaults
 from ..declarations.declaration import TRAIN, Declaration, Example, Read
 from ..declarations.sealed_items import NOISE, NORMS
-from ..declarations.toml_keys import TABLE_USES
+from ..declarations.toml_keys import HELD_OUT_USES, TABLE_USES
 from ..observers.names import COORDINATOR, MODEL, PEER
 from .settings import AS_PUBLISHED_NOISE, COUNT_PHASE, QUANTILE, RULES, TABLE
 
@@ -80,6 +80,7 @@ SYSTEMS: Final = (
             "training.dropout",
             "training.class_weights",
             *TABLE_USES,
+            *HELD_OUT_USES,
         ),
         rules=RULES,
         adjust=adjusted,

@@ -21,6 +21,7 @@ from .noise import NoiseTerms, Source, Unit, mechanism_of
 from .published_noise import published_mechanism, published_multiplier
 from .settings import AS_PUBLISHED_NOISE, COUNT_PHASE, FIXED, PREVIOUS, QUANTILE
 from .time_frames import Schedule
+from .votes import votes_mechanism
 
 
 def _phase(read: Read, intent: RoundIntent, values: int | None) -> ExpectedPhase:
@@ -68,6 +69,12 @@ def _sum(read: Read, intent: RoundIntent, noise: float) -> Gaussian:
         members=len(_schedule(read).members(intent.round)),
         source=cast("Source", source),
     )
+
+
+def _votes(read: Read) -> ExpectedPhase:
+    """Return what the release of votes states; time frames are refused beside it."""
+    mechanism = votes_mechanism(_terms(read), read("evaluation", "held_out_noise"))
+    return expected_phase(mechanism, read("privacy", "neighbours"), 1, Sampling(), None)
 
 
 def _published(read: Read) -> ExpectedPhase:
@@ -120,4 +127,4 @@ def _shares(read: Read, security: Security) -> Security:
     return replace(security, fewest=_schedule(read).smallest)
 
 
-EXPECTED: Final = ExpectedLog(_phase, shares=_shares, counted=_counted)
+EXPECTED: Final = ExpectedLog(_phase, shares=_shares, counted=_counted, votes=_votes)

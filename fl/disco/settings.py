@@ -249,6 +249,33 @@ def published_complaint(
     return None
 
 
+def votes_of_all(given: GivenSettings) -> Complaint | None:
+    """Refuse votes without a promise, of peers that are gone, and of records of one user."""
+    table = given.of(DiscoSettings)
+    if not given.holds_out:
+        return None
+    if table.as_published:
+        return (
+            f'has test = "held-out" in [evaluation] and {_NOISE_AS_PUBLISHED}',
+            "Votes are one noisy sum more of a run that pays for it, and this noise pays nothing.",
+            'Write test = "none", or noise that holds.',
+        )
+    if table.time_frames:
+        return (
+            'has test = "held-out" in [evaluation], and `time_frames` in [disco]',
+            "All peers vote after the last round, and with time frames some of them are gone.",
+            'Write test = "none", or leave `time_frames` out.',
+        )
+    if given.privacy.unit == "record" and given.states("data", "user"):
+        return (
+            'has test = "held-out" in [evaluation], unit = "record" in [privacy], and `user` in '
+            "[data]",
+            "Each record votes, and of the records of users no public number is known.",
+            'Leave `user` out: a record is then held out by what it holds; or write unit = "silo".',
+        )
+    return None
+
+
 RULES: Final[tuple[Rule, ...]] = (
     shares_for_shared_noise,
     all_peers,
@@ -257,5 +284,6 @@ RULES: Final[tuple[Rule, ...]] = (
     published_noise,
     published_parts,
     records_as_unit,
+    votes_of_all,
 )
 """The rules, in the order in which they are asked."""

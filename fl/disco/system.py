@@ -50,6 +50,7 @@ from .settings import (
     unit_complaint,
 )
 from .time_frames import Schedule
+from .votes import votes_of_peers
 
 if TYPE_CHECKING:
     from ...accountant.arrays import FloatArray, IntArray
@@ -76,10 +77,12 @@ class Disco(PrivateSystem):
     """
 
     def __init__(self, setup: Setup, table: DiscoSettings) -> None:
-        super().__init__(setup)
         self.table = table
         self.schedule = schedule_of(table, setup.silos, setup.rounds)
         self.terms = _noise_terms(setup, table, self.schedule)
+        if setup.held_out is not None:
+            setup = replace(setup, held_out=votes_of_peers(setup.held_out, self.terms))
+        super().__init__(setup)
         self.residuals = Residuals()
 
     @cached_property
@@ -174,7 +177,7 @@ class Disco(PrivateSystem):
                 shares=len(arrived.silos),
             )
 
-        phase = self.promise.plan.phases[-1]
+        phase = self.promise.training
         if self.table.clip == QUANTILE:
             phase = planned_release(phase, 1)
         return self.make_round(
@@ -277,7 +280,7 @@ class Disco(PrivateSystem):
             sealed.update({**monitor.items(), **again.items(totals)})
             return mechanism.units(arrived.total)
 
-        phase = planned_release(self.promise.plan.phases[-1], 0, COUNT_PHASE)
+        phase = planned_release(self.promise.training, 0, COUNT_PHASE)
         stated = self.schedule.stated(number)
         noisy = self.release_beside(
             number, gate, mechanism, work, phase=phase, silos=stated, sealed=sealed

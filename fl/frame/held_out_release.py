@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 
@@ -79,6 +79,7 @@ class HeldOutRelease:
     aggregation: str = "plain"
     promises: bool = True
     sampling: Sampling = field(default_factory=Sampling)
+    sees_each: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         validate.positive(held_out_noise=self.noise_multiplier)
@@ -88,11 +89,23 @@ class HeldOutRelease:
         mechanism: Gaussian,
         events: Mapping[str, ev.Event],
         cast: Casting,
-        sampling: Sampling | None = None,
+        *,
+        chosen_by: Literal["each-silo"] | None = None,
+        sees_each: frozenset[str] = frozenset(),
     ) -> HeldOutRelease:
-        """Return the release of votes that are cast, and noised, as a system has it."""
-        chosen = self.sampling if sampling is None else sampling
-        return replace(self, mechanism=mechanism, events=events, cast=cast, sampling=chosen)
+        """Return the release of votes that are cast, and noised, as a system has it.
+
+        `chosen_by` says who chooses the records that vote, and `sees_each` which observers are
+        accounted as who sees every silo's message, whatever the aggregation shows them.
+        """
+        return replace(
+            self,
+            mechanism=mechanism,
+            events=events,
+            cast=cast,
+            sampling=Sampling(chosen_by=chosen_by),
+            sees_each=sees_each,
+        )
 
     @property
     def views(self) -> Mapping[str, ev.Event]:
@@ -109,7 +122,11 @@ class HeldOutRelease:
             self.mechanism.noise().tolerated_dropouts,
             unit=self.mechanism.contribution.unit,
         )
-        return reaches_of(self.views, route)
+        reaches = reaches_of(self.views, route)
+        apart = {
+            name: replace(reaches[name], sees="each") for name in self.sees_each & set(reaches)
+        }
+        return {**reaches, **apart}
 
     @property
     def phase(self) -> PlannedPhase:

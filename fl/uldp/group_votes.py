@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 
 from ...accountant import events as ev
 from ...accountant.arrays import BoolArray
-from ...accountant.records import Sampling
 from ...accountant.sensitivity.release import down
 from ..aggregation.unweighted_views import unweighted_views
 from ..data.held_out import HeldOutRows
@@ -61,5 +60,5 @@ def votes_of_group(setup: Setup, votes: HeldOutRelease, seed: int) -> HeldOutRel
     def voting(held: HeldOutRows) -> BoolArray:
         return records_taking_part(held, most, seed)
 
-    sampling = Sampling(chosen_by=FLAGS_CHOSEN_BY)
-    return votes.of_votes(mechanism, events, votes_of_records(most, voting), sampling)
+    cast = votes_of_records(most, voting)
+    return votes.of_votes(mechanism, events, cast, chosen_by=FLAGS_CHOSEN_BY)
