@@ -466,9 +466,10 @@ def held_out_rows(
     paid = f"noise multiplier {noise}; {paid}"
     if score is None:
         share = rounding.as_given(evaluation.held_out)
-        said = (
-            f"a share {share} of the users, by their ids; one vote each on the last model, {paid}"
-        )
+        # A silo, or a record, votes where that is what a guarantee is for.
+        unit = prepared.settings.privacy.unit if prepared.promises else "user"
+        vote = f"one vote of each {unit}" if unit in ("silo", "record") else "one vote each"
+        said = f"a share {share} of the users, by their ids; {vote} on the last model, {paid}"
         return wrapped("holds out", said)
     return wrapped("held out", f"{score}, as standard deviations ({paid})")
 

@@ -359,10 +359,42 @@ def test_what_does_not_go_together_is_refused(tables: dict[str, Any], says: str)
         Configuration.of(configuration(**tables))
 
 
+DISCO: dict[str, dict[str, Any]] = {"run": {"system": "disco"}, "privacy": {"unit": "silo"}}
+
+
 @for_each("system", ["statistics", "fedpower-one-shot", "delm-linear"])
 def test_a_system_that_trains_no_model_says_that_nobody_can_vote_on_it(system: str) -> None:
     with pytest.raises(InvalidInput, match=r"has no use for it|trains no model"):
         Configuration.of(configuration(system, evaluation=VOTES, **OTHER_TABLES.get(system, {})))
+
+
+@for_each(
+    "tables, says",
+    [
+        (
+            {"run": {"system": "uldp-naive"}, "uldp": {"as_published": True}},
+            "as published cannot pay for votes",
+        ),
+        (
+            {**DISCO, "disco": {"noise": "as_published"}},
+            'noise = "as_published"',
+        ),
+        (
+            {**DISCO, "disco": {"time_frames": ["1-2", "1-2", "1-2"]}},
+            "`time_frames`",
+        ),
+        (
+            {"run": DISCO["run"], "privacy": {"unit": "record"}, "disco": {"divisor": 9}},
+            "no public number is known",
+        ),
+    ],
+)
+def test_votes_that_a_run_cannot_pay_for_are_refused(tables: dict[str, Any], says: str) -> None:
+    system = tables["run"]["system"]
+    with pytest.raises(InvalidInput) as refused:
+        Configuration.of(configuration(system, evaluation=VOTES, **tables))
+    assert 'test = "held-out"' in str(refused.value)
+    assert says in str(refused.value)
 
 
 OTHER_TABLES: dict[str, dict[str, Any]] = {

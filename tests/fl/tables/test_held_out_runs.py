@@ -29,11 +29,13 @@ from privplan.fl.frame.held_out_release import HeldOutRelease
 from privplan.fl.log.reader import Scan
 from privplan.fl.tables.user_names import user_name
 from privplan.fl.uldp import group, naive, weighted
+from privplan.fl.uldp.record_flags import records_taking_part
 
 from ...accountant.participating import exact
 from ...cases import for_each
 from ..extras import needs
 from .hospitals import SCHEMA, configuration, write
+from .hospitals import rows as file_rows
 from .test_table_runs import MARKER, NASTY, VALUES_AFTER_NOISE
 
 pytestmark = needs("torch", "pyarrow", "cryptography")
@@ -253,6 +255,39 @@ def test_votes_are_composed_with_the_rounds(tmp_path: Path) -> None:
     assert exact(math.sqrt(2 / noise**2 + 1 / 1.5**2), 1e-5) == pytest.approx(5.0, rel=1e-3)
 
 
+def planned(folder: Path, tables: dict[str, dict[str, Any]]) -> Any:
+    """Return the plan of a run on the hospitals' files, without running."""
+    folder.mkdir(exist_ok=True)
+    write(folder)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.chdir(folder)
+        return pp.plan_run(tables).prepared.plan
+
+
+def test_votes_of_each_unit_are_composed_with_its_rounds(tmp_path: Path) -> None:
+    """A unit's move is the sum over rounds and votes of its squared moves, whoever it is.
+
+    ULDP-NAIVE, whose silos move by 2 C; k records of a user; a silo on both sides; a record.
+    """
+    due = exact(math.sqrt(2 / 2.0**2 + 1 / 1.5**2), 1e-5)
+    plan = planned(tmp_path / "naive", configured("uldp-naive", {}))
+    assert plan.guarantees["model"].epsilon.upper == pytest.approx(due, rel=1e-4)
+    full = {"uldp": {"group_records": 2, "record_rate": 1.0}, "training": {"local_epochs": 1}}
+    plan = planned(tmp_path / "group", configured("uldp-group", full))
+    assert plan.phases[1].views["model"] == ev.Gaussian(3.0)  # of a record; 1.5 of the user
+    # Two records of a user move each of two rounds by twice as much, and the votes by one vote.
+    due = exact(math.sqrt(2 * (2 / 2.0) ** 2 + 1 / 1.5**2), 1e-5)
+    assert plan.guarantees["model"].epsilon.upper == pytest.approx(due, rel=1e-4)
+    # Replaced, a silo or a record moves each sum by two bounds.
+    due = exact(2 * math.sqrt(2 / 2.0**2 + 1 / 1.5**2), 1e-5)
+    for name, tables in (("silo", DISCO), ("record", RECORDS)):
+        plan = planned(tmp_path / name, configured("disco", tables))
+        assert plan.guarantees["model"].epsilon.upper == pytest.approx(due, rel=1e-4)
+    # Local noise is a third of the variance in each of three messages.
+    local = exact(2 * math.sqrt(3) * math.sqrt(2 / 2.0**2 + 1 / 1.5**2), 1e-5)
+    assert plan.guarantees["peer"].epsilon.upper == pytest.approx(local, rel=1e-4)
+
+
 @for_each("noise", [1.5, 2.0])
 @for_each("relation", ["add-remove", "replace-one"])
 def test_the_lower_end_is_of_who_is_trained_on(tmp_path: Path, noise: float, relation: str) -> None:
@@ -276,6 +311,51 @@ def test_the_lower_end_is_of_who_is_trained_on(tmp_path: Path, noise: float, rel
     for who, proven in planned.items():
         assert proven.epsilon.lower == pytest.approx(without[who].epsilon.lower, rel=1e-9)
         assert proven.epsilon.upper > 1.1 * without[who].epsilon.upper
+
+
+@for_each("system, tables", [("uldp-naive", {}), ("uldp-group", GROUP), ("disco", DISCO)])
+def test_votes_are_those_of_the_records_that_are_held_out(
+    tmp_path: Path, system: str, tables: dict[str, dict[str, Any]]
+) -> None:
+    """At hardly any noise a score is what a plain count of the files gives."""
+    quiet = {**VOTES, "held_out_noise": 1e-6}
+    tables = configured(system, {**tables, "evaluation": quiet, "run": {"seed": 5, "rounds": 2}})
+    seen: list[tuple[Any, Any]] = []
+    totals = HeldOutRelease.totals
+
+    def counted(votes: Any, parameters: Any, again: Any = None) -> Any:
+        seen.append((votes.rows, votes.right(parameters)))
+        return totals(votes, parameters, again)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(HeldOutRelease, "totals", counted)
+        folder, _ = ran(tmp_path / "run", tables)
+    ((rows, answers),) = seen
+    cells: dict[tuple[int, int], list[bool]] = {}
+    for user, silo, right in zip(rows.user, rows.silo, answers, strict=True):
+        cells.setdefault((int(user), int(silo)), []).append(bool(right))
+    held = [line for silo in range(3) for line in file_rows(silo) if is_out(line.split(",")[0])]
+    assert len(answers) == len(held) > 10
+    if system == "uldp-naive":
+        due = sum(sum(cell) / len(cell) / 3 for cell in cells.values())
+        all_votes = len(cells) / 3
+    elif system == "disco":
+        by_silo = [[r for (_, s), c in cells.items() if s == silo for r in c] for silo in range(3)]
+        due, all_votes = sum(sum(votes) / len(votes) for votes in by_silo), 3.0
+    else:
+        due = sum(answers[records_taking_part(rows, 2, 0)]) / 2
+        all_votes = sum(records_taking_part(rows, 2, 0)) / 2
+        users = np.bincount(rows.user[records_taking_part(rows, 2, 0)])
+        assert users.max() == 2
+    score = measured(folder)["held_out"]
+    assert score["right"] == pytest.approx(due, abs=1e-4)
+    assert score["right"] + score["wrong"] == pytest.approx(all_votes, abs=1e-4)
+
+
+def is_out(patient: str) -> bool:
+    """Return whether a patient is held out, by its id alone."""
+    name = np.array([user_name(patient, 0)])
+    return bool(held_out(name, VOTES["held_out"], 0)[0])  # type: ignore[arg-type]
 
 
 def test_a_budget_that_votes_eat_begins_nothing(tmp_path: Path) -> None:
@@ -416,9 +496,21 @@ def votes_in(folder: Path) -> tuple[int, int, int]:
     )
 
 
-@for_each("aggregation", ["plain", "masked"])
-def test_votes_that_were_not_begun_are_made_after_a_kill(tmp_path: Path, aggregation: str) -> None:
-    tables = configuration(evaluation=VOTES, security={"aggregation": aggregation})
+@for_each(
+    "system, tables",
+    [
+        ("uldp-avg", {"security": {"aggregation": "plain"}}),
+        ("uldp-avg", {"security": {"aggregation": "masked"}}),
+        ("uldp-naive", {}),
+        ("uldp-group", GROUP),
+        ("disco", DISCO),
+        ("disco", RECORDS),
+    ],
+)
+def test_votes_that_were_not_begun_are_made_after_a_kill(
+    tmp_path: Path, system: str, tables: dict[str, dict[str, Any]]
+) -> None:
+    tables = configured(system, tables)
     cut(tmp_path, tables, (HeldOutRelease, "totals"), before=False)
     assert votes_in(tmp_path / "out") == (0, 0, 0)
     outcome = resumed(tmp_path)
@@ -560,3 +652,23 @@ def test_a_run_is_rehearsed_with_canaries_without_its_votes(tmp_path: Path) -> N
     assert not measured.contradicted
     assert measured.claimed is not None
     assert measured.claimed < 5.0  # the training alone
+
+
+@for_each(
+    "system, tables",
+    [("uldp-naive", {}), ("uldp-group", GROUP), ("disco", DISCO), ("disco", RECORDS)],
+)
+def test_other_systems_are_rehearsed_with_the_noise_that_votes_left(
+    tmp_path: Path, system: str, tables: dict[str, dict[str, Any]]
+) -> None:
+    from privplan.fl.canaries import rehearsal_settings
+    from privplan.fl.running.configuration import Configuration
+
+    made = configured(system, tables)
+    made["privacy"] = {**tables.get("privacy", {}), "epsilon": 14.0}
+    settings = Configuration.of(made).settings
+    plan = planned(tmp_path, made)
+    rehearsed, (said,) = rehearsal_settings(settings, 3)
+    assert "votes" in said
+    assert rehearsed.evaluation.held_out_noise is None
+    assert rehearsed.privacy.noise_multiplier == plan.phases[0].noise_multiplier
