@@ -173,6 +173,10 @@ def test_every_rule_refuses_something() -> None:
             "disco": {"time_frames": ["a frame"]},
             "security": {"aggregation": "masked"},
         },
+        "votes_of_all": {
+            "evaluation": {"test": "held-out"},
+            "disco": {"time_frames": ["a frame"]},
+        },
     }
     for rule in RULES:
         if rule.__name__.startswith("published_"):  # see the tests of the published program
