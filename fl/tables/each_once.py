@@ -67,8 +67,8 @@ def _twice(first: str, other: str) -> InvalidInput:
     return InvalidInput(
         f"{first} holds the same rows as {other[:1].lower()}{other[1:]}.",
         _WHY,
-        "Give every silo a frame of its own rows; of one frame for all silos, say silo= and "
-        "silos=.",
+        "Give every silo a frame of its own rows, and a copy of a column that stands in two; of "
+        "one frame for all silos, say silo= and silos=.",
     )
 
 
@@ -83,31 +83,43 @@ def _marks(path: Path) -> set[object]:
 
 
 def _one_view(first: Any, other: Any, needed: Collection[str]) -> bool:
-    """Return whether two frames of NumPy's memory have cells in common, in each column needed."""
+    """Return whether two frames of NumPy's memory have cells in common in a column needed."""
     if not all(hasattr(frame, "iloc") for frame in (first, other)):
         return False
     try:
         shared = [_shared(first[name], other[name]) for name in needed]
     except Exception:  # what is no frame is refused elsewhere
         return False
-    return any(shared) and False not in shared
+    return any(shared)
 
 
-def _shared(first: Any, other: Any) -> bool | None:
-    """Return whether two columns have cells in common; None where they are not NumPy's."""
-    if not all(isinstance(column.dtype, np.dtype) for column in (first, other)):
-        return None
-    return bool(np.shares_memory(first.to_numpy(), other.to_numpy()))
+def _shared(first: Any, other: Any) -> bool:
+    """Return whether two columns of NumPy's, or codes or objects of pandas, have cells in common.
+
+    What else pandas has is memory of Arrow, which `_one_memory` compares.
+    """
+    return bool(np.shares_memory(_memory(first), _memory(other)))
+
+
+def _memory(column: Any) -> Any:
+    if isinstance(column.dtype, np.dtype):
+        return column.to_numpy()
+    values = column.array
+    if hasattr(values, "codes"):
+        return np.asarray(values.codes)
+    of_objects = getattr(column.dtype, "storage", "") == "python"
+    return np.asarray(values) if of_objects else np.empty(0)
 
 
 def _one_memory(first: pyarrow.Table, other: pyarrow.Table, needed: Collection[str]) -> bool:
-    """Return whether two tables of Arrow have cells in common, in each column needed.
+    """Return whether two tables of Arrow have cells in common, in a column needed.
 
-    One column may stand in two tables on purpose; slices of one table are beside each other.
+    One column is enough: others may have been encoded anew.  Slices of one table are beside each
+    other.
     """
     names = {*needed} & {*first.column_names} & {*other.column_names}
     shared = [_overlap(_places(first, name), _places(other, name)) for name in names]
-    return any(shared) and False not in shared
+    return any(shared)
 
 
 def _places(table: pyarrow.Table, name: str) -> list[tuple[int, int]]:

@@ -179,9 +179,25 @@ class _Cells:
             text = self._cells
         elif pa.types.is_boolean(self._cells.type):
             text = compute.if_else(self._cells, "true", "false")
+        elif pa.types.is_floating(self._cells.type):
+            text = self._texts_of_floats()
         else:
             text = self._cells.cast(pa.string())
         return compute.fill_null(compute.utf8_trim_whitespace(text), "")
+
+    def _texts_of_floats(self) -> Any:
+        """Return floats as texts; a whole one as the number it is, and not as 1e+12.
+
+        A column of whole numbers is one of floats in a frame where one of them is missing.
+        """
+        pa, compute = arrow(), arrow().compute
+        values = self._cells.cast(pa.float64())
+        whole = compute.and_(
+            compute.equal(compute.floor(values), values),
+            compute.less(compute.abs(values), float(2**53)),
+        )
+        numbers = compute.if_else(whole, values, None).cast(pa.int64())
+        return compute.coalesce(numbers.cast(pa.string()), self._cells.cast(pa.string()))
 
 
 def _number(cells: _Cells, column: Column, report: CellReport) -> Iterator[Any]:

@@ -7,15 +7,22 @@ of Python objects is, it becomes a text or a gap, as in a file; nothing is said 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
 
 from ...accountant.errors import InvalidInput, kind_of
 from .batches import arrow
 
 if TYPE_CHECKING:
     import pyarrow
+
+_KINDS: Final = "biufmM"
+"""Kinds of NumPy's types that Arrow has: truths, numbers and times; of times, others say more."""
+
+_USUAL: Final = {str, float, type(None)}
 
 _WHAT_IS_A_FRAME: Final = (
     "Give a DataFrame of pandas, a Table of pyarrow, or a frame with __arrow_c_stream__."
@@ -76,30 +83,62 @@ def _of_pandas(frame: Any, needed: Collection[str]) -> pyarrow.Table:
     )
 
 
-def _column(series: Any, name: str) -> pyarrow.Array:
-    """Return a column by its type; one of objects holds texts, whatever its cells are."""
-    pa = arrow()
-    kind = getattr(series.dtype, "categories", series).dtype
-    if getattr(kind, "kind", "") == "O" and str(kind).startswith(("object", "str")):
-        return _texts(series.to_numpy())
+def _column(series: Any, name: str) -> Any:
+    """Return a column of a DataFrame as one of Arrow, by its type alone.
+
+    What one cell is makes no difference to how another is read, or to whether the column is
+    refused.  Cells of objects are texts, whatever they are.
+    """
+    dtype = series.dtype
     try:
-        return pa.array(
-            series if hasattr(series, "__arrow_array__") else series.to_numpy(), from_pandas=True
-        )
-    except Exception as error:  # by the type of the column alone
+        column = _by_type(series, dtype)
+    except Exception:  # by the type of the column
+        column = None
+    if column is None or isinstance(column.type, arrow().BaseExtensionType):
         raise InvalidInput(
-            f"The frame has a column {name!r:.60} of type {kind!s:.60} ({type(error).__name__}).",
+            f"The frame has a column {name!r:.60} of type {dtype!s:.60}.",
             "A column of a table holds texts, numbers or truths.",
             "Change its type, or leave it out of the frame.",
-        ) from None
+        )
+    return column
 
 
-def _texts(cells: Iterable[Any]) -> pyarrow.Array:
+def _by_type(column: Any, dtype: Any) -> Any:
+    """Return a column, a Series or an Index, as an array of Arrow; None for types it has none of.
+
+    Types of pandas' own hand their values over with a mask of what is missing.  As NumPy's, whole
+    numbers would be floats as soon as one of them is missing.
+    """
     pa = arrow()
-    try:
-        return pa.array(cells, pa.string(), from_pandas=True)
-    except Exception:  # whatever a cell raises when it is looked at
-        return pa.array([_cell(cell) for cell in cells], pa.string())
+    values = getattr(column, "array", column)
+    if getattr(dtype, "categories", None) is not None and hasattr(values, "codes"):
+        words = _by_type(dtype.categories, dtype.categories.dtype)
+        if words is None or isinstance(words.type, pa.BaseExtensionType):
+            return None
+        words = words.combine_chunks() if isinstance(words, pa.ChunkedArray) else words
+        codes = np.asarray(values.codes)
+        return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), words)
+    if isinstance(dtype, np.dtype):
+        if dtype.kind in "OSU":
+            return _texts(column.to_numpy())
+        return pa.array(column.to_numpy(), from_pandas=True) if dtype.kind in _KINDS else None
+    if dtype.kind == "O" and getattr(dtype, "storage", "") == "python":
+        return _texts(column.to_numpy())  # half a character is a text of Python
+    return pa.array(values) if hasattr(values, "__arrow_array__") else None
+
+
+def _texts(cells: Any) -> pyarrow.Array:
+    """Return cells of objects as texts.
+
+    Cells that are all texts, floats or None take a faster way, which reads each as `_cell` does.
+    """
+    pa = arrow()
+    if set(map(type, cells)) <= _USUAL:
+        try:
+            return pa.array(cells, pa.string(), from_pandas=True)
+        except Exception:  # a number among texts, or half a character: cell by cell
+            pass
+    return pa.array([_cell(cell) for cell in cells], pa.string())
 
 
 def _cell(cell: Any) -> str | None:

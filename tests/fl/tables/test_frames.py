@@ -27,6 +27,12 @@ from ...cases import for_each
 from .hospitals import HEADER, SCHEMA, SILOS, configuration, rows, write
 from .test_table_runs import facts
 
+FLAT = {
+    "columns": {
+        "age": {"kind": "number", "range": [0, 110]},
+        "sex": {"kind": "category", "values": ["f", "m"]},
+    }
+}
 MARKER = "Zyx-4711-Marker"
 
 
@@ -438,3 +444,17 @@ def test_a_schema_may_be_a_file_or_an_object(tmp_path: Path) -> None:
     assert table(schema=schema_of(SCHEMA)).schema == schema_of(SCHEMA)
     with pytest.raises(InvalidInput, match="schema"):
         table(schema=3)
+
+
+@for_each("others", [bytearray(b"f"), memoryview(b"f"), pa.scalar("f"), "f", 1.0, None])
+def test_an_odd_cell_of_objects_changes_no_other(others: Any) -> None:
+    def features(*sexes: Any) -> Any:
+        cells = np.empty(len(sexes), object)
+        cells[:] = sexes
+        frame = DataFrame({"sex": cells, "age": np.linspace(1.0, len(sexes), len(sexes))})
+        read = pp.Table.from_frame(frame, schema=FLAT).rows().features
+        return read[np.argsort(read[:, 0])][:3]
+
+    alone = features(*[others] * 3)
+    for odd in (1, 2.5, b"\xff", "\ud800", [1], {}, Decimal("1e400")):
+        np.testing.assert_array_equal(features(*[others] * 3, odd), alone)
