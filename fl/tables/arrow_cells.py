@@ -48,7 +48,8 @@ def text_sizes(column: pyarrow.Array, words: IntArray) -> IntArray:
     if not arrow().types.is_dictionary(column.type):
         return _sizes(column)
     index = arrow().compute.fill_null(_known_index(column), len(words))
-    return np.append(words, 0)[index.to_numpy(zero_copy_only=False)]
+    places: IntArray = index.to_numpy(zero_copy_only=False)
+    return np.append(words, 0)[places]
 
 
 def row_ranges(sizes: IntArray, most: int) -> Iterator[tuple[int, int]]:
