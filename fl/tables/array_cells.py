@@ -10,15 +10,12 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 
 from .array_header import ArrayHeader
-from .arrow_file import readable_texts
-from .batches import arrow
+from .arrow_cells import readable_texts
+from .batches import BATCH_TEXT_BYTES, arrow
 
 if TYPE_CHECKING:
     import pyarrow
     from numpy.typing import NDArray
-
-READ_BYTES: Final = 2**24
-"""About how many bytes of texts are unpacked at a time."""
 
 _UTF32_BYTES: Final = 4
 _LAST_CHARACTER: Final = 0x10FFFF
@@ -97,7 +94,7 @@ class TextCells:
         kept, longer = _next(self._file, self.row_bytes), False
         left = self._dtype.itemsize - self.row_bytes
         while left:
-            part = _next(self._file, min(left, READ_BYTES))
+            part = _next(self._file, min(left, BATCH_TEXT_BYTES))
             longer = longer or bool(part.strip(b"\0"))
             left -= len(part)
         return kept, longer

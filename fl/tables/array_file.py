@@ -24,9 +24,17 @@ import numpy as np
 
 from ...accountant.errors import InvalidInput, PrivplanError
 from ...accountant.regular_file import open_regular
-from .array_cells import READ_BYTES, CellReader, NumberCells, SparseCells, TextCells
+from .array_cells import CellReader, NumberCells, SparseCells, TextCells
 from .array_header import MOST_ARRAY_ROWS, OBJECTS, ArrayHeader, Unreadable, header_in
-from .batches import BATCH_NUMBERS, ArrayShapes, Batch, BatchReport, unheard
+from .batches import (
+    BATCH_NUMBERS,
+    BATCH_TEXT_BYTES,
+    ArrayShapes,
+    Batch,
+    BatchReport,
+    too_long,
+    unheard,
+)
 from .schema import LONGEST_LINE
 
 if TYPE_CHECKING:
@@ -166,19 +174,14 @@ class ArrayFile:
                     report(row + 1, None, "some arrays have no such row, and it is left out")
             widest = sum(math.prod(self.shape_of(name) or ()) for name in columns)
             texts = sum(reader.row_bytes for reader in readers.values())
-            step = max(1, min(BATCH_NUMBERS // max(1, widest), READ_BYTES // max(1, texts)))
+            step = max(1, min(BATCH_NUMBERS // max(1, widest), BATCH_TEXT_BYTES // max(1, texts)))
             for first in range(0, rows, step):
                 count = min(step, rows - first)
                 cells = {}
                 for name, reader in readers.items():
-                    cells[name], too_long = reader.cells(count)
-                    for row in too_long:
-                        report(
-                            first + row + 1,
-                            name,
-                            f"the cell is longer than {self.longest:,} bytes, and counts as "
-                            "missing",
-                        )
+                    cells[name], beyond = reader.cells(count)
+                    for row in beyond:
+                        report(first + row + 1, name, too_long(self.longest))
                 yield Batch(cells, np.arange(first + 1, first + count + 1))
 
     def _reader(self, packed: zipfile.ZipFile, name: str, held: ExitStack) -> CellReader:

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import numpy as np
 
+from ...accountant.arrays import IntArray
 from ...accountant.errors import InvalidInput
 from ...accountant.regular_file import open_regular
-from .batches import BATCH_NUMBERS, ArrayShapes, Batch, BatchReport, arrow, unheard
+from .arrow_cells import plain, row_ranges, text_kinds, text_sizes, word_sizes
+from .batches import (
+    BATCH_NUMBERS,
+    BATCH_TEXT_BYTES,
+    ArrayShapes,
+    Batch,
+    BatchReport,
+    arrow,
+    too_long,
+    unheard,
+)
+from .schema import LONGEST_LINE
 
 if TYPE_CHECKING:
     import pyarrow
@@ -32,10 +44,14 @@ _UNKNOWN_KEY: Final = b"arrow-schema"
 
 
 class ArrowColumns:
-    """Columns of Arrow's types, as a footer declares them: `name` is for messages."""
+    """Columns of Arrow's types, as a footer declares them: `name` is for messages.
+
+    A text of more than `longest` bytes is missing.
+    """
 
     name: str
     schema: pyarrow.Schema
+    longest: int
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -61,7 +77,7 @@ class ArrowColumns:
         if types.is_dictionary(kind):
             kind = kind.value_type
         fits = (
-            *(*_texts(), types.is_boolean),
+            *(*text_kinds(), types.is_boolean),
             *(types.is_integer, types.is_floating, types.is_decimal, types.is_null),
         )
         # What a type is called does not say whether this pyarrow takes its cells apart.
@@ -103,7 +119,7 @@ class ArrowColumns:
         kind = self.schema.field(column).type
         if types.is_dictionary(kind):
             kind = kind.value_type
-        if not any(is_type(kind) for is_type in (*_texts(), types.is_integer, types.is_null)):
+        if not any(is_type(kind) for is_type in (*text_kinds(), types.is_integer, types.is_null)):
             raise InvalidInput(
                 f"{self.name} has ids in {column!r:.60} of type {kind!s:.60}.",
                 "Ids are texts or whole numbers, so that one person has one in every file.",
@@ -115,23 +131,39 @@ class ArrowColumns:
     ) -> Iterator[Batch]:
         """Yield the rows, of these columns alone."""
         first = 1
-        for batch in self._parts(columns):
-            held = {}
-            for name in columns:
-                held[name], unreadable = _plain(batch.column(name))
-                for row in unreadable:
-                    report(first + row, name, "the cell is no UTF-8 text, and counts as missing")
-            yield Batch(held, np.arange(first, first + batch.num_rows))
-            first += batch.num_rows
+        for batch, sizes in self._parts(columns):
+            beyond = sizes > self.longest
+            for start, end in row_ranges(np.where(beyond, 0, sizes).sum(axis=0), BATCH_TEXT_BYTES):
+                held = {}
+                for index, name in enumerate(columns):
+                    missing = beyond[index, start:end]
+                    cells = batch.column(index).slice(start, end - start)
+                    held[name], unreadable = plain(cells, missing)
+                    for row in unreadable:
+                        report(
+                            first + row, name, "the cell is no UTF-8 text, and counts as missing"
+                        )
+                    for row in np.flatnonzero(missing).tolist():
+                        report(first + row, name, too_long(self.longest))
+                yield Batch(held, np.arange(first, first + end - start))
+                first += end - start
 
-    def _parts(self, columns: tuple[str, ...]) -> Iterator[pyarrow.RecordBatch]:
-        """Yield the rows, so many at a time as `BATCH_NUMBERS` has room for."""
+    def _parts(self, columns: tuple[str, ...]) -> Iterator[tuple[pyarrow.RecordBatch, IntArray]]:
+        """Yield the rows, so many at a time as `BATCH_NUMBERS` has room for.
+
+        Besides, how many bytes of text each cell has: (columns, rows).
+        """
         kinds = [self.schema.field(name).type for name in columns]
         widest = sum(getattr(kind, "list_size", 1) for kind in kinds)
         step = max(1, min(ARROW_BATCH_ROWS, BATCH_NUMBERS // max(1, widest)))
         for batch in self._batches(list(columns)):
+            words = [word_sizes(cells) for cells in batch.columns]
             for row in range(0, batch.num_rows, step):
-                yield batch.slice(row, step)
+                part = batch.slice(row, step)
+                sizes = np.zeros((len(columns), part.num_rows), np.int64)
+                for index, cells in enumerate(part.columns):
+                    sizes[index] = text_sizes(cells, words[index])
+                yield part, sizes
 
     def _batches(self, columns: list[str]) -> Iterator[pyarrow.RecordBatch]:
         raise NotImplementedError
@@ -140,7 +172,7 @@ class ArrowColumns:
         """Return whether this pyarrow can take cells of the type apart."""
         pa = arrow()
         try:
-            _plain(pa.array([], self.schema.field(column).type))
+            plain(pa.array([], self.schema.field(column).type), np.zeros(0, bool))
         except pa.ArrowException:
             return False
         return True
@@ -152,6 +184,7 @@ class ArrowFile(ArrowColumns):
 
     path: Path
     schema: pyarrow.Schema
+    longest: int = LONGEST_LINE
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -159,10 +192,10 @@ class ArrowFile(ArrowColumns):
         return self.path.name
 
     @classmethod
-    def open(cls, path: Path) -> ArrowFile:
+    def open(cls, path: Path, longest: int = LONGEST_LINE) -> ArrowFile:
         """Return the file; raises `InvalidInput` for a footer that cannot be read."""
         for _, schema in _read(path, None):
-            return cls(path, schema)
+            return cls(path, schema, longest)
         raise AssertionError
 
     def _batches(self, columns: list[str]) -> Iterator[pyarrow.RecordBatch]:
@@ -177,6 +210,7 @@ class ArrowFrame(ArrowColumns):
 
     name: str
     table: pyarrow.Table
+    longest: int = LONGEST_LINE
 
     @property
     def schema(self) -> pyarrow.Schema:
@@ -185,52 +219,6 @@ class ArrowFrame(ArrowColumns):
 
     def _batches(self, columns: list[str]) -> Iterator[pyarrow.RecordBatch]:
         yield from self.table.select(columns).to_batches()
-
-
-def _texts() -> tuple[Callable[[Any], bool], ...]:
-    types = arrow().types
-    return types.is_string, types.is_large_string, types.is_string_view
-
-
-def _plain(column: pyarrow.Array) -> tuple[pyarrow.Array, list[int]]:
-    """Return a column without a dictionary, decimals as floats, texts of the usual type.
-
-    Cells of texts that are no UTF-8 become missing; their rows are returned besides.
-    """
-    pa = arrow()
-    types = pa.types
-    if types.is_dictionary(column.type):
-        # An index of no word is a gap; whoever wrote the file did not look.
-        index, words = column.indices.cast(pa.int64(), safe=False), column.dictionary
-        above = pa.compute.greater_equal(index, 0)
-        known = pa.compute.and_(above, pa.compute.less(index, len(words)))
-        column = words.take(pa.compute.if_else(known, index, None))
-    if types.is_decimal(column.type):
-        return column.cast(pa.float64()), []
-    if types.is_null(column.type):
-        return column.cast(pa.string()), []
-    if not any(is_type(column.type) for is_type in _texts()):
-        return column, []
-    try:
-        column.validate(full=True)
-        return column.cast(pa.string()), []
-    except pa.ArrowInvalid:
-        # Whoever wrote the file did not look at the bytes: they are judged cell by cell.
-        return readable_texts(column.cast(pa.binary(), safe=False))
-
-
-def readable_texts(column: pyarrow.Array) -> tuple[pyarrow.Array, list[int]]:
-    """Return a column of bytes as texts, those that are no UTF-8 as missing, and their rows."""
-    cells = [_decoded(cell) for cell in column.to_pylist()]
-    unreadable = [row for row, cell in enumerate(cells) if cell is False]
-    return arrow().array([cell or None for cell in cells], arrow().string()), unreadable
-
-
-def _decoded(cell: bytes | None) -> str | Literal[False] | None:
-    try:
-        return None if cell is None else cell.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
 
 
 def _stored_types(file: BinaryIO) -> Any:

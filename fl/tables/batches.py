@@ -23,6 +23,9 @@ BatchReport = Callable[[int, str | None, str], None]
 BATCH_NUMBERS: Final = 2**21
 """About how many numbers of a file of columns are unpacked at a time."""
 
+BATCH_TEXT_BYTES: Final = 2**24
+"""About how many bytes of texts of one are unpacked at a time."""
+
 ArrayShapes = Mapping[str, tuple[int, ...]]
 """The shape of a cell of each column that holds arrays of numbers, as the schema says."""
 
@@ -42,6 +45,11 @@ class Batch:
 
 def unheard(_line: int, _column: str | None, _why: str) -> None:
     """Hear what is wrong with a row, and do nothing: a run treats it by the schema's rule."""
+
+
+def too_long(longest: int) -> str:
+    """Return what is wrong with a cell that has more bytes than there may be."""
+    return f"the cell is longer than {longest:,} bytes, and counts as missing"
 
 
 def arrow() -> Any:

@@ -6,6 +6,7 @@ would count twice, and a guarantee for one record would be below the truth.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
@@ -74,7 +75,8 @@ def _twice(first: str, other: str) -> InvalidInput:
 
 def _marks(path: Path) -> set[object]:
     """Return what two names of one file have in common; links of both kinds are such names."""
-    marks: set[object] = {path.resolve()}
+    # A link that leads to itself is told by whoever opens it, too: `Path.resolve` would raise.
+    marks: set[object] = {os.path.realpath(path)}
     try:
         status = path.stat()
     except OSError:  # which is told by whoever opens it

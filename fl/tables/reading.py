@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Final, Protocol, TypeAlias
@@ -133,9 +133,9 @@ class TableReading:
 def opened(source: Source, format: TextFormat) -> RowFile:
     """Return what reads a file, by the end of its name; raises `InvalidInput` for another one."""
     if isinstance(source, ArrowFrame):
-        return source
+        return replace(source, longest=format.longest_line)
     if source.suffix in (*PARQUET_SUFFIXES, *ARROW_SUFFIXES):
-        return ArrowFile.open(source)
+        return ArrowFile.open(source, format.longest_line)
     if source.name.endswith(TEXT_SUFFIXES):
         return TextFile.open(source, format)
     if source.suffix in ARRAY_SUFFIXES:

@@ -301,10 +301,19 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
                     yield cast(BinaryIO, content)
             else:
                 yield file
-    except (EOFError, zlib.error) as error:
-        raise _refused(path, f"cannot be unzipped: {error}") from None
+    # What these say themselves is of what the file holds: bytes of it, or the sum of all.
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        raise _unread(path, "cannot be unzipped: it is damaged") from None
     except OSError as error:
-        raise _refused(path, f"cannot be read: {error.strerror or error}") from None
+        raise _unread(path, f"cannot be read: {error.strerror or 'it is damaged'}") from None
+
+
+def _unread(path: Path, what: str) -> InvalidInput:
+    return InvalidInput(
+        f"{path.name} {what}.",
+        "It must be a whole file of text, zipped where its name says so.",
+        "Write it again, or take a copy that is whole.",
+    )
 
 
 def _refused(path: Path, what: str) -> InvalidInput:

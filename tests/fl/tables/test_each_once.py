@@ -121,6 +121,27 @@ def test_a_file_of_two_names_is_not_of_two_silos(
         )
 
 
+@for_each("name", ["north.csv", "north.csv.gz", "north.parquet", "north.arrow", "north.npz"])
+def test_a_link_to_itself_is_refused_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path)
+    Path(name).unlink(missing_ok=True)
+    Path(name).symlink_to(name)
+    said = configuration()
+    said["data"]["silos"] = {**said["data"]["silos"], "north": name}
+    with pytest.raises(InvalidInput, match=rf"{name} cannot be read: .*links"):
+        federation_of(Configuration.of(said).settings)
+    Path(name).unlink()
+    write(tmp_path)
+    (tmp_path / "public.csv").symlink_to("public.csv")
+    said = listed(configuration())
+    said["data"]["users_list"] = "public.csv"
+    with pytest.raises(InvalidInput, match=r"public\.csv cannot be read: .*links"):
+        federation_of(Configuration.of(said).settings)
+
+
 @for_each("link", [None, *LINKS])
 def test_a_public_file_is_no_file_of_a_silo(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, link: Callable[[Path, Path], None] | None

@@ -100,6 +100,22 @@ def test_a_zipped_file_has_the_same_rows(tmp_path: Path) -> None:
         rows_of(path)
 
 
+def test_a_damaged_zip_is_refused_without_a_word_of_what_it_holds(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv.gz"
+    whole = gzip.compress(b"a,b\n" + b"1,2\n" * 1000, mtime=0)
+    places = (0, 1, 2, 3, 10, 12, len(whole) // 2, len(whole) - 8, len(whole) - 1)
+    said = set()
+    for place in places:
+        damaged = bytearray(whole)
+        damaged[place] ^= 0xFF
+        path.write_bytes(damaged)
+        with pytest.raises(InvalidInput) as caught:
+            rows_of(path)
+        said.add(str(caught.value))
+    assert len(said) == 1
+    assert said.pop().startswith("t.csv.gz cannot be unzipped: it is damaged.")
+
+
 @for_each(
     "encoding, content, row",
     [
