@@ -146,7 +146,9 @@ def _private_radii_in_a_sum() -> Claim:
     )
     setting = f"as coded, the sum of {SUMMED_PEERS} alone: radii follow the updates"
     lower = _lower_as_coded(SUMMED_PEERS)
-    return _row(setting, 10.0, nothing_holds(why, DELTA), lower, why, "model", printed="10")
+    return _row(
+        setting, 10.0, nothing_holds(why, DELTA), lower, why, observer="model", printed="10"
+    )
 
 
 ROWS: Final = (
