@@ -28,8 +28,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ..errors import InvalidInput, kind_of
 from . import definitions as ev
-from .binomial_mixtures import MAX_LISTED_RECORDS, binomial_weights
-from .contributions import distribution
+from .contributions import MAX_LISTED_RECORDS, binomial_weights, distribution
 from .dp_event_converters import (
     RENAMED,
     SHAPES,

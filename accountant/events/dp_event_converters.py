@@ -17,7 +17,7 @@ dp_accounting, and no name that stands in data is ever imported.
     RandomAllocationDpEvent        RandomAllocation
     RepeatAndSelectDpEvent         BestOf, of any shape
     MixtureOfGaussiansDpEvent      Group of Poisson of Gaussian, where the weights are binomial
-                                   (binomial_mixtures.py)
+                                   (contributions.py)
 
 Source: dp_accounting 0.6.0 and its main branch of 2026, dp_event.py; permute-and-flip: McKenna,
 Sheldon 2020, arXiv 2010.12603; bounded range: Dong, Durfee, Rogers 2019, arXiv 1905.04273; discrete
@@ -34,7 +34,7 @@ from typing import Any, Final, TypeVar
 from .. import validate
 from ..errors import InvalidInput, Unsupported, kind_of, with_article
 from . import definitions as ev
-from .binomial_mixtures import from_mixture
+from .contributions import from_mixture
 
 SHAPES: Final = {"poisson": math.inf, "geometric": 1.0, "logarithmic": 0.0}
 """Their shape of each distribution of the number of runs."""
