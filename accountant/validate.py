@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from .errors import InvalidInput, kind_of
@@ -44,64 +44,44 @@ def _real(name: str, allowed: str, value: object) -> float:
     return number
 
 
-def finite(**field: object) -> float:
-    """Return a finite number, of any sign."""
+def _number(
+    field: Mapping[str, object], allowed: str, is_allowed: Callable[[float], bool]
+) -> float:
     name, value = _single(field)
-    allowed = "a finite number"
     number = _real(name, allowed, value)
-    if math.isinf(number):
+    if not is_allowed(number):
         raise _refuse(name, allowed, value)
     return number
+
+
+def finite(**field: object) -> float:
+    """Return a finite number, of any sign."""
+    return _number(field, "a finite number", math.isfinite)
 
 
 def positive(**field: object) -> float:
     """Return a finite number above 0."""
-    name, value = _single(field)
-    allowed = "a finite number above 0"
-    number = _real(name, allowed, value)
-    if not 0.0 < number < math.inf:
-        raise _refuse(name, allowed, value)
-    return number
+    return _number(field, "a finite number above 0", lambda x: 0.0 < x < math.inf)
 
 
 def non_negative(**field: object) -> float:
     """Return a finite number that is at least 0."""
-    name, value = _single(field)
-    allowed = "a finite number, 0 or above"
-    number = _real(name, allowed, value)
-    if not 0.0 <= number < math.inf:
-        raise _refuse(name, allowed, value)
-    return number
+    return _number(field, "a finite number, 0 or above", lambda x: 0.0 <= x < math.inf)
 
 
 def probability(**field: object) -> float:
     """Return a number in [0, 1]."""
-    name, value = _single(field)
-    allowed = "a number in [0, 1]"
-    number = _real(name, allowed, value)
-    if not 0.0 <= number <= 1.0:
-        raise _refuse(name, allowed, value)
-    return number
+    return _number(field, "a number in [0, 1]", lambda x: 0.0 <= x <= 1.0)
 
 
 def open_probability(**field: object) -> float:
     """Return a number strictly between 0 and 1."""
-    name, value = _single(field)
-    allowed = "a number strictly between 0 and 1"
-    number = _real(name, allowed, value)
-    if not 0.0 < number < 1.0:
-        raise _refuse(name, allowed, value)
-    return number
+    return _number(field, "a number strictly between 0 and 1", lambda x: 0.0 < x < 1.0)
 
 
 def probability_below_one(**field: object) -> float:
     """Return a number in [0, 1)."""
-    name, value = _single(field)
-    allowed = "a number, 0 or above and below 1"
-    number = _real(name, allowed, value)
-    if not 0.0 <= number < 1.0:
-        raise _refuse(name, allowed, value)
-    return number
+    return _number(field, "a number, 0 or above and below 1", lambda x: 0.0 <= x < 1.0)
 
 
 LARGEST_COUNT: Final = 10**18

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from .. import events as ev
 from ..sensitivity import functional, selection, wishart
 from ..sensitivity.functional import Objective
 from .proofs import epsilon, nothing_holds, upper_epsilon
-from .table import Claim
+from .table import Claim, RowMaker
 
 DELTA: Final = 1e-5
 EPSILON_PCA, EPSILON_TRAINING, EPSILON_SELECTION = 0.6, 1.2, 3.0
@@ -82,31 +82,11 @@ def all_equal_loss(epsilon_of_message: float, users: int) -> float:
 # --- the rows -----------------------------------------------------------------------------------
 
 
-def _row(
-    setting: str,
-    claimed: float,
-    proven: float | None,
-    lower: float | None,
-    why: str,
-    source: str,
-    **fields: Any,
-) -> Claim:
-    usual: dict[str, Any] = {
-        "unit": "record",
-        "neighbours": "replace-one",
-        "observer": "server",
-        "delta": DELTA,
-    }
-    return Claim(
-        system="delm",
-        setting=setting,
-        claimed=claimed,
-        proven=proven,
-        lower=lower,
-        why=why,
-        source=f"{DELM_PAPER}, {source}",
-        **{**usual, **fields},
-    )
+_row: Final = RowMaker(
+    "delm",
+    DELM_PAPER,
+    {"unit": "record", "neighbours": "replace-one", "observer": "server", "delta": DELTA},
+)
 
 
 def _wishart_delta() -> tuple[float, float]:

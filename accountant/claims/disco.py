@@ -38,7 +38,7 @@ from .. import validate
 from ..calibrate import calibrate
 from ..errors import InvalidInput
 from .proofs import gaussian, nothing_holds
-from .table import Claim, Noise
+from .table import Claim, Noise, RowMaker
 
 DELTA: Final = 1e-5
 """The delta of every row."""
@@ -65,29 +65,11 @@ def published_classical_multiplier(epsilon: float, rounds: int, delta: float = D
     return 2.0 * math.sqrt(2.0 * math.log(1.25 * rounds / delta)) / (epsilon / rounds)
 
 
-def _row(
-    setting: str,
-    claimed: float,
-    proven: float,
-    lower: float,
-    why: str,
-    observer: str = "peer",
-    **fields: Any,
-) -> Claim:
-    return Claim(
-        system="disco",
-        setting=setting,
-        unit="user",
-        neighbours="replace-one",
-        observer=observer,
-        claimed=claimed,
-        delta=DELTA,
-        proven=proven,
-        lower=lower,
-        why=why,
-        source=DISCO_SOURCE,
-        **fields,
-    )
+_row: Final = RowMaker(
+    "disco",
+    DISCO_SOURCE,
+    {"unit": "user", "neighbours": "replace-one", "observer": "peer", "delta": DELTA},
+)
 
 
 def _public_radii(epsilon: float, rounds: int, tensors: int) -> Claim:
@@ -164,7 +146,9 @@ def _private_radii_in_a_sum() -> Claim:
     )
     setting = f"as coded, the sum of {SUMMED_PEERS} alone: radii follow the updates"
     lower = _lower_as_coded(SUMMED_PEERS)
-    return _row(setting, 10.0, nothing_holds(why, DELTA), lower, why, "model", printed="10")
+    return _row(
+        setting, 10.0, nothing_holds(why, DELTA), lower, why, observer="model", printed="10"
+    )
 
 
 ROWS: Final = (

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from ..sensitivity.fedpower import PowerStep
 from ..sensitivity.fedpower_views import release, revealed_probability
 from ..sensitivity.release import Sensitivity, moved_by
 from .proofs import gaussian, upper_epsilon
-from .table import Claim
+from .table import Claim, RowMaker
 
 DELTA: Final = 1e-5
 ROUNDS: Final = 92
@@ -76,26 +76,7 @@ def rating_shift() -> float:
 # --- the rows -----------------------------------------------------------------------------------
 
 
-def _row(
-    setting: str,
-    claimed: float,
-    proven: float,
-    lower: float | None,
-    why: str,
-    source: str,
-    **fields: Any,
-) -> Claim:
-    usual: dict[str, Any] = {"observer": "server", "delta": DELTA}
-    return Claim(
-        system="fedpower",
-        setting=setting,
-        claimed=claimed,
-        proven=proven,
-        lower=lower,
-        why=why,
-        source=f"{FEDPOWER_PAPER}, {source}",
-        **{**usual, **fields},
-    )
+_row: Final = RowMaker("fedpower", FEDPOWER_PAPER, {"observer": "server", "delta": DELTA})
 
 
 def _element(rounds: int, delta: float) -> Claim:

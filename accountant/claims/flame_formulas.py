@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from .. import events as ev
 from ..sensitivity.release import down, up
@@ -26,7 +26,7 @@ from .flame_published import (
     published_theorem_4_with_double_counting,
 )
 from .proofs import epsilon, gaussian
-from .table import Claim
+from .table import Claim, RowMaker
 
 FLAME_PAPER: Final = "Liu et al. 2021, arXiv 2009.08063v4"
 
@@ -89,32 +89,12 @@ def topk_without_overflow(sent: SentCoordinates) -> ev.Event:
     )
 
 
-def row(
-    setting: str,
-    claimed: float,
-    proven: float | None,
-    lower: float | None,
-    why: str,
-    source: str,
-    **fields: Any,
-) -> Claim:
-    """Return a row about a user whose update is replaced, before the analyzer."""
-    usual: dict[str, Any] = {
-        "unit": "user",
-        "neighbours": "replace-one",
-        "observer": "analyzer",
-        "delta": FLAME_DELTA,
-    }
-    return Claim(
-        system="flame",
-        setting=setting,
-        claimed=claimed,
-        proven=proven,
-        lower=lower,
-        why=why,
-        source=f"{FLAME_PAPER}, {source}",
-        **{**usual, **fields},
-    )
+row: Final = RowMaker(
+    "flame",
+    FLAME_PAPER,
+    {"unit": "user", "neighbours": "replace-one", "observer": "analyzer", "delta": FLAME_DELTA},
+)
+"""Makes a row about a user whose update is replaced, before the analyzer."""
 
 
 F3_USERS: Final = 5000

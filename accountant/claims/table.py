@@ -9,7 +9,7 @@ import importlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from .. import validate
 from ..decoding import nearest
@@ -134,6 +134,37 @@ class Claim:
             return max(self.claimed, float(self.printed.replace(",", "")))
         except ValueError:
             return self.claimed
+
+
+@dataclass(frozen=True)
+class RowMaker:
+    """Makes the rows of one system, whose claims stand in one `text`; `shared` are usual fields."""
+
+    system: str
+    text: str
+    shared: Mapping[str, Any]
+
+    def __call__(
+        self,
+        setting: str,
+        claimed: float,
+        proven: float | None,
+        lower: float | None,
+        why: str,
+        place: str = "",
+        **fields: Any,
+    ) -> Claim:
+        """Return a row; `place` says where in the text, `fields` replace what is shared."""
+        return Claim(
+            system=self.system,
+            setting=setting,
+            claimed=claimed,
+            proven=proven,
+            lower=lower,
+            why=why,
+            source=f"{self.text}, {place}" if place else self.text,
+            **{**self.shared, **fields},
+        )
 
 
 def judge(claimed: float, proven: float | None, lower: float | None) -> Verdict:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from ..arrays import FloatArray
 from ..engines.rdp.curves import curve
 from ..sensitivity import uldp
 from .proofs import epsilon, nothing_holds, upper_epsilon
-from .table import Claim
+from .table import Claim, RowMaker
 from .uldp_leaks import protocol_1_randomness, protocol_1_residue
 
 NOISE: Final = 5.0
@@ -95,26 +95,12 @@ def _record_divergence(rate: float, noise: float, orders: FloatArray) -> FloatAr
 # --- the rows -----------------------------------------------------------------------------------
 
 
-def _row(
-    setting: str, claimed: float, proven: float, lower: float, why: str, source: str, **fields: Any
-) -> Claim:
-    """Return a row about a user, present or absent, before the released models."""
-    usual: dict[str, Any] = {
-        "system": "uldp-fl",
-        "unit": "user",
-        "neighbours": "add-remove",
-        "observer": "model",
-        "delta": DELTA,
-    }
-    return Claim(
-        setting=setting,
-        claimed=claimed,
-        proven=proven,
-        lower=lower,
-        why=why,
-        source=f"{ULDP_FL_PAPER}, {source}",
-        **{**usual, **fields},
-    )
+_row: Final = RowMaker(
+    "uldp-fl",
+    ULDP_FL_PAPER,
+    {"unit": "user", "neighbours": "add-remove", "observer": "model", "delta": DELTA},
+)
+"""Makes a row about a user, present or absent, before the released models."""
 
 
 def _of_group(size: int) -> str:

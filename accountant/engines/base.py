@@ -74,6 +74,11 @@ class Registry(Generic[T]):
 
         return enter
 
+    @property
+    def types(self) -> frozenset[type[ev.Event]]:
+        """The types that were entered so far."""
+        return frozenset(self._functions)
+
     def __call__(self, event: ev.Event, neighbours: Neighbours) -> T:
         """Return what the function for this event's type makes of it; else `Unsupported`."""
         # A module enters its types when it is loaded: here, on the first event of such a type.

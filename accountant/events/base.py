@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from .. import validate
 from ..errors import InvalidInput, kind_of, with_article
@@ -85,15 +85,23 @@ class Event(TypedValue):
         return type(self).export(self)
 
 
-def event_value(**given: object) -> Event:
-    """Check a field that holds an event."""
+V = TypeVar("V", bound=TypedValue)
+
+
+def value_of(base: type[V], noun: str, example: str, **given: object) -> V:
+    """Check a field that holds a value of a closed list, all of which are a `base`."""
     ((name, value),) = given.items()
-    if not isinstance(value, Event):
+    if not isinstance(value, base):
         raise InvalidInput(
-            f"`{name}` must be an event; it is {kind_of(value)}.",
-            next_step="Give an event such as Gaussian(1.0).",
+            f"`{name}` must be {with_article(noun)}; it is {kind_of(value)}.",
+            next_step=f"Give {with_article(noun)} such as {example}.",
         )
     return value
+
+
+def event_value(**given: object) -> Event:
+    """Check a field that holds an event."""
+    return value_of(Event, "event", "Gaussian(1.0)", **given)
 
 
 def events_value(**given: object) -> tuple[Event, ...]:

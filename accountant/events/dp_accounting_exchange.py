@@ -23,14 +23,20 @@ Source: dp_accounting 0.6.0 and its main branch of 2026, dp_event.py.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ..errors import InvalidInput, kind_of
 from . import definitions as ev
-from .binomial_mixtures import MAX_LISTED_RECORDS, binomial_weights
-from .contributions import distribution
-from .dp_event_converters import SHAPES, Position, converted, no_counterpart, response_epsilon
+from .contributions import MAX_LISTED_RECORDS, binomial_weights, distribution
+from .dp_event_converters import (
+    RENAMED,
+    SHAPES,
+    Position,
+    converted,
+    no_counterpart,
+    response_epsilon,
+)
 
 if TYPE_CHECKING:
     from dp_accounting.dp_event import DpEvent
@@ -38,6 +44,19 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 _exports: dict[type[ev.Event], Callable[..., Any]] = {}
+
+_RENAMED: Final[Mapping[type[ev.Event], tuple[str, Mapping[str, str]]]] = {
+    ev.Gaussian: ("GaussianDpEvent", {"noise_multiplier": "noise_multiplier"}),
+    ev.Laplace: ("LaplaceDpEvent", {"noise_multiplier": "noise_multiplier"}),
+    ev.ZCDP: ("ZCDpEvent", {"rho": "rho"}),
+    ev.NoGuarantee: ("NonPrivateDpEvent", {}),
+    ev.RandomAllocation: (
+        "RandomAllocationDpEvent",
+        {"event": "event", "num_selected": "chosen", "num_steps": "steps"},
+    ),
+    **{ours: (theirs, fields) for theirs, (ours, fields) in RENAMED.items()},
+}
+"""What carries over field by field; the first five are more than that on the way in."""
 
 
 def to_dp_event(event: ev.Event) -> DpEvent:
@@ -81,15 +100,16 @@ def _exports_as(event_type: type[ev.Event]) -> Callable[[F], F]:
 def _export(event: ev.Event, at: Position) -> Any:
     at.enter()
     function = _exports.get(type(event))
-    if function is None:
+    if function is not None:
+        return function(event, at)
+    if type(event) not in _RENAMED:
         name = getattr(event, "type", "") or type(event).__name__
         raise no_counterpart(at, name, f"dp_accounting has no event that means `{name}`")
-    return function(event, at)
-
-
-@_exports_as(ev.Gaussian)
-def _gaussian(event: ev.Gaussian, _at: Position) -> Any:
-    return _dp_events().GaussianDpEvent(event.noise_multiplier)
+    theirs, fields = _RENAMED[type(event)]
+    cls, given = _newer(theirs, event, at), {key: getattr(event, fields[key]) for key in fields}
+    if "event" in given:
+        given["event"] = _export(given["event"], at.inner("event"))
+    return cls(**given)
 
 
 @_exports_as(ev.MatrixGaussian)
@@ -104,11 +124,6 @@ def _matrix_gaussian(event: ev.MatrixGaussian, at: Position) -> Any:
         )
     assert isinstance(strategy, ev.TreeStrategy)
     return _dp_events().SingleEpochTreeAggregationDpEvent(event.noise_multiplier, strategy.steps)
-
-
-@_exports_as(ev.Laplace)
-def _laplace(event: ev.Laplace, _at: Position) -> Any:
-    return _dp_events().LaplaceDpEvent(event.noise_multiplier)
 
 
 @_exports_as(ev.DiscreteLaplace)
@@ -136,22 +151,6 @@ def _randomized_response(event: ev.RandomizedResponse, at: Position) -> Any:
     return _dp_events().RandomizedResponseDpEvent(parameter, event.categories)
 
 
-@_exports_as(ev.ZCDP)
-def _zcdp(event: ev.ZCDP, _at: Position) -> Any:
-    return _dp_events().ZCDpEvent(event.rho)
-
-
-@_exports_as(ev.NoGuarantee)
-def _no_guarantee(_event: ev.NoGuarantee, _at: Position) -> Any:
-    return _dp_events().NonPrivateDpEvent()
-
-
-@_exports_as(ev.Poisson)
-def _poisson(event: ev.Poisson, at: Position) -> Any:
-    inner = _export(event.event, at.inner("event"))
-    return _dp_events().PoissonSampledDpEvent(event.rate, inner)
-
-
 @_exports_as(ev.TruncatedPoisson)
 def _truncated_poisson(event: ev.TruncatedPoisson, at: Position) -> Any:
     if not isinstance(event.event, ev.Gaussian):
@@ -168,24 +167,6 @@ def _truncated_poisson(event: ev.TruncatedPoisson, at: Position) -> Any:
     )
 
 
-@_exports_as(ev.FixedSize)
-def _fixed_size(event: ev.FixedSize, at: Position) -> Any:
-    return _dp_events().SampledWithoutReplacementDpEvent(
-        source_dataset_size=event.population,
-        sample_size=event.batch,
-        event=_export(event.event, at.inner("event")),
-    )
-
-
-@_exports_as(ev.WithReplacement)
-def _with_replacement(event: ev.WithReplacement, at: Position) -> Any:
-    return _dp_events().SampledWithReplacementDpEvent(
-        source_dataset_size=event.population,
-        sample_size=event.batch,
-        event=_export(event.event, at.inner("event")),
-    )
-
-
 @_exports_as(ev.Compose)
 def _compose(event: ev.Compose, at: Position) -> Any:
     if not event.events:
@@ -193,12 +174,6 @@ def _compose(event: ev.Compose, at: Position) -> Any:
     return _dp_events().ComposedDpEvent(
         [_export(part, at.inner(f"events[{index}]")) for index, part in enumerate(event.events)]
     )
-
-
-@_exports_as(ev.Repeat)
-def _repeat(event: ev.Repeat, at: Position) -> Any:
-    inner = _export(event.event, at.inner("event"))
-    return _dp_events().SelfComposedDpEvent(inner, event.count)
 
 
 @_exports_as(ev.BestOf)
@@ -222,11 +197,6 @@ def _approximate(event: ev.Approximate, at: Position) -> Any:
     return _newer("EpsilonDeltaDpEvent", event, at)(event.epsilon, event.delta)
 
 
-@_exports_as(ev.Exponential)
-def _exponential(event: ev.Exponential, at: Position) -> Any:
-    return _newer("ExponentialMechanismDpEvent", event, at)(event.epsilon)
-
-
 @_exports_as(ev.DiscreteGaussian)
 def _discrete_gaussian(event: ev.DiscreteGaussian, at: Position) -> Any:
     return _newer("DiscreteGaussianDpEvent", event, at)(
@@ -234,13 +204,6 @@ def _discrete_gaussian(event: ev.DiscreteGaussian, at: Position) -> Any:
         sensitivity=float(event.sensitivity),
         dimension=1,
     )
-
-
-@_exports_as(ev.RandomAllocation)
-def _random_allocation(event: ev.RandomAllocation, at: Position) -> Any:
-    theirs = _newer("RandomAllocationDpEvent", event, at)
-    inner = _export(event.event, at.inner("event"))
-    return theirs(event=inner, num_selected=event.chosen, num_steps=event.steps)
 
 
 @_exports_as(ev.GaussianMixture)

@@ -17,7 +17,7 @@ dp_accounting, and no name that stands in data is ever imported.
     RandomAllocationDpEvent        RandomAllocation
     RepeatAndSelectDpEvent         BestOf, of any shape
     MixtureOfGaussiansDpEvent      Group of Poisson of Gaussian, where the weights are binomial
-                                   (binomial_mixtures.py)
+                                   (contributions.py)
 
 Source: dp_accounting 0.6.0 and its main branch of 2026, dp_event.py; permute-and-flip: McKenna,
 Sheldon 2020, arXiv 2010.12603; bounded range: Dong, Durfee, Rogers 2019, arXiv 1905.04273; discrete
@@ -27,20 +27,35 @@ Gaussian: Canonne, Kamath, Steinke 2020, Theorem 14, arXiv 2004.00010.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
 from .. import validate
 from ..errors import InvalidInput, Unsupported, kind_of, with_article
 from . import definitions as ev
-from .binomial_mixtures import from_mixture
+from .contributions import from_mixture
 
 SHAPES: Final = {"poisson": math.inf, "geometric": 1.0, "logarithmic": 0.0}
 """Their shape of each distribution of the number of runs."""
 
 MAX_PARTS: Final = 200_000
 """Most parts of one event: more, or one that holds itself, is surely a mistake."""
+
+RENAMED: Final[Mapping[str, tuple[type[ev.Event], Mapping[str, str]]]] = {
+    "PoissonSampledDpEvent": (ev.Poisson, {"sampling_probability": "rate", "event": "event"}),
+    "SampledWithoutReplacementDpEvent": (
+        ev.FixedSize,
+        {"source_dataset_size": "population", "sample_size": "batch", "event": "event"},
+    ),
+    "SampledWithReplacementDpEvent": (
+        ev.WithReplacement,
+        {"source_dataset_size": "population", "sample_size": "batch", "event": "event"},
+    ),
+    "SelfComposedDpEvent": (ev.Repeat, {"count": "count", "event": "event"}),
+    "ExponentialMechanismDpEvent": (ev.Exponential, {"epsilon": "epsilon"}),
+}
+"""What means the same on both sides: their class, ours, and what each of their fields is here."""
 
 Opener = Callable[[Any, "Position"], tuple[str, Any]]
 """What stands at a position -> its class name, and an object that has its fields."""
@@ -115,16 +130,24 @@ def converted(source: Any, at: Position) -> ev.Event:
     assert at.opened is not None
     name, fields = at.opened(source, at)
     function = _converters.get(name)
-    if function is None:
+    if function is None and name not in RENAMED:
         raise no_counterpart(at, name, f"there is no event here that means `{name}`")
     try:
-        return function(fields, at)
+        return function(fields, at) if function is not None else _renamed(name, fields, at)
     except InvalidInput as error:
         if error.what.startswith(("In `", "The event ")) or f"`{at.path}." in error.what:
             raise
         raise InvalidInput(
             f"In `{at.path}` ({name}): {error.what}", error.why, error.next_step
         ) from None
+
+
+def _renamed(name: str, source: Any, at: Position) -> ev.Event:
+    ours, fields = RENAMED[name]
+    given = {mine: getattr(source, theirs) for theirs, mine in fields.items()}
+    if "event" in given:
+        given["event"] = converted(given["event"], at.inner("event"))
+    return ours(**given)
 
 
 _WITHOUT_NOISE: Final = ev.NoGuarantee("the noise multiplier is 0")
@@ -188,12 +211,6 @@ def _from_no_op(_source: Any, _at: Position) -> ev.Event:
     return ev.Compose(())
 
 
-@_converts("PoissonSampledDpEvent")
-def _from_poisson(source: Any, at: Position) -> ev.Event:
-    inner = converted(source.event, at.inner("event"))
-    return ev.Poisson(source.sampling_probability, inner)
-
-
 @_converts("TruncatedSubsampledGaussianDpEvent")
 def _from_truncated(source: Any, _at: Position) -> ev.Event:
     return ev.TruncatedPoisson(
@@ -204,18 +221,6 @@ def _from_truncated(source: Any, _at: Position) -> ev.Event:
     )
 
 
-@_converts("SampledWithoutReplacementDpEvent")
-def _from_without_replacement(source: Any, at: Position) -> ev.Event:
-    inner = converted(source.event, at.inner("event"))
-    return ev.FixedSize(source.sample_size, source.source_dataset_size, inner)
-
-
-@_converts("SampledWithReplacementDpEvent")
-def _from_with_replacement(source: Any, at: Position) -> ev.Event:
-    inner = converted(source.event, at.inner("event"))
-    return ev.WithReplacement(source.sample_size, source.source_dataset_size, inner)
-
-
 @_converts("ComposedDpEvent")
 def _from_composed(source: Any, at: Position) -> ev.Event:
     if isinstance(source.events, (str, bytes)) or not isinstance(source.events, Iterable):
@@ -224,12 +229,6 @@ def _from_composed(source: Any, at: Position) -> ev.Event:
         converted(part, at.inner(f"events[{index}]")) for index, part in enumerate(source.events)
     )
     return ev.Compose(tuple(parts))
-
-
-@_converts("SelfComposedDpEvent")
-def _from_self_composed(source: Any, at: Position) -> ev.Event:
-    inner = converted(source.event, at.inner("event"))
-    return ev.Repeat(source.count, inner)
 
 
 @_converts("RepeatAndSelectDpEvent")
@@ -265,11 +264,6 @@ def _from_discrete_gaussian(source: Any, _at: Position) -> ev.Event:
         return ev.DiscreteGaussian(_multiplier(sigma, whole), whole)
     ratio = sensitivity / sigma
     return ev.ZCDP(ratio * ratio / 2.0 * (1.0 + 1e-15))
-
-
-@_converts("ExponentialMechanismDpEvent")
-def _from_exponential(source: Any, _at: Position) -> ev.Event:
-    return ev.Exponential(source.epsilon)
 
 
 @_converts("PermuteAndFlipDpEvent")

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from .. import validate
-from ..errors import InvalidInput, kind_of
-from .base import Event, TypedValue, checked, listed, numbers_value
+from ..errors import InvalidInput
+from .base import Event, TypedValue, checked, listed, numbers_value, value_of
 
 MAX_STRATEGY_STEPS: Final = 2**22
 """Most rounds of a strategy that are computed with."""
@@ -26,26 +26,6 @@ class Strategy(TypedValue):
 @dataclass(frozen=True, eq=False)
 class Participation(TypedValue):
     """In which rounds one unit may contribute; the base of the closed list of participations."""
-
-
-def _strategy(**given: object) -> Strategy:
-    ((name, value),) = given.items()
-    if not isinstance(value, Strategy):
-        raise InvalidInput(
-            f"`{name}` must be a strategy; it is {kind_of(value)}.",
-            next_step="Give a strategy such as ToeplitzStrategy(10, [1.0, 0.5]).",
-        )
-    return value
-
-
-def _participation(**given: object) -> Participation:
-    ((name, value),) = given.items()
-    if not isinstance(value, Participation):
-        raise InvalidInput(
-            f"`{name}` must be a participation; it is {kind_of(value)}.",
-            next_step="Give a participation such as SingleParticipation().",
-        )
-    return value
 
 
 def _rows(**given: object) -> tuple[tuple[float, ...], ...]:
@@ -249,8 +229,10 @@ class MatrixGaussian(Event):
 
     type: ClassVar[str] = "matrix-gaussian"
     noise_multiplier: float = checked(validate.positive)
-    strategy: Strategy = checked(_strategy)
-    participation: Participation = checked(_participation)
+    strategy: Strategy = checked(value_of, Strategy, "strategy", "ToeplitzStrategy(10, [1.0, 0.5])")
+    participation: Participation = checked(
+        value_of, Participation, "participation", "SingleParticipation()"
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from .. import validate
 from ..errors import InvalidInput
@@ -50,11 +50,7 @@ class SampledShuffle(Event):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.chosen > self.dimensions:
-            raise InvalidInput(
-                f"`chosen` must be at most `dimensions` ({self.dimensions}); it is {self.chosen}.",
-                next_step="Choose fewer coordinates.",
-            )
+        _require_at_most(self, "chosen", "dimensions", "Choose fewer coordinates.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +82,7 @@ class TruncatedPoisson(Event):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _batch_fits(self.batch, self.population)
+        _require_at_most(self, "batch", "population", _FEWER_UNITS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +101,7 @@ class FixedSize(Event):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _batch_fits(self.batch, self.population)
+        _require_at_most(self, "batch", "population", _FEWER_UNITS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,16 +169,15 @@ class RandomAllocation(Event):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.chosen > self.steps:
-            raise InvalidInput(
-                f"`chosen` must be at most `steps` ({self.steps}); it is {self.chosen}.",
-                next_step="Choose fewer steps for each unit.",
-            )
+        _require_at_most(self, "chosen", "steps", "Choose fewer steps for each unit.")
 
 
-def _batch_fits(batch: int, population: int) -> None:
-    if batch > population:
+_FEWER_UNITS: Final = "Make the batch smaller, or give the size of the whole data set."
+
+
+def _require_at_most(event: Event, name: str, other: str, next_step: str) -> None:
+    value, most = getattr(event, name), getattr(event, other)
+    if value > most:
         raise InvalidInput(
-            f"`batch` must be at most `population` ({population}); it is {batch}.",
-            next_step="Make the batch smaller, or give the size of the whole data set.",
+            f"`{name}` must be at most `{other}` ({most}); it is {value}.", next_step=next_step
         )

@@ -8,13 +8,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from fractions import Fraction
 from typing import cast
+
+import numpy as np
 
 from .. import events as ev
 from .. import records, validate
+from ..arrays import IntArray
 from ..errors import InvalidInput, Unsupported
 from ..neighbours import NEIGHBOURS, Neighbours, as_neighbours
-from ..sensitivity.release import require_public
+from ..sensitivity.release import require_public, root_up
 from .round_ticket import Ticket
 
 
@@ -259,6 +263,26 @@ class Mechanism(ABC):
         """Set fields to their checked values: numbers of Python, whose arithmetic is exact."""
         for name, value in checked.items():
             object.__setattr__(self, name, value)
+
+
+def share_deviation(std: float, shares: int, tolerated: int) -> float:
+    """Return the deviation of one share, of which all but the tolerated make `std`, rounded up."""
+    return root_up(Fraction(std) ** 2 / (shares - tolerated))
+
+
+def require_total(
+    total: IntArray,
+    values: int,
+    source: str,
+    why: str = "Noise is drawn for each of them, on the grid on which it stands.",
+) -> None:
+    """Raise `InvalidInput` for a total that is not so many integers; `source` returns those."""
+    if total.shape != (values,) or total.dtype != np.int64:
+        raise InvalidInput(
+            f"A total must be {values:,} integers of 64 bits.",
+            why,
+            f"Give what `{source}` returns.",
+        )
 
 
 def require_share(shares: int, tolerated: int) -> None:

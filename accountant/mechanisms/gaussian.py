@@ -45,7 +45,7 @@ from ..errors import InvalidInput, Unsupported, kind_of
 from ..neighbours import Neighbours, as_neighbours
 from ..randomness import Stream
 from ..sensitivity.release import multiplier, root_up, sensitivity_multiplier, up
-from .base import Mechanism, require_share
+from .base import Mechanism, require_share, share_deviation
 from .clip import Sparse, check_bound, check_totals, clipped_sum, clipped_sums
 from .discrete_sampler import discrete_gaussian
 from .noisy_sums import NoisySums
@@ -132,7 +132,7 @@ class Gaussian(Mechanism):
     @cached_property
     def share_std(self) -> float:
         """The standard deviation of one share, rounded up."""
-        return root_up(Fraction(self.std) ** 2 / (self.shares - self.tolerated_dropouts))
+        return share_deviation(self.std, self.shares, self.tolerated_dropouts)
 
     @cached_property
     def grid(self) -> float:

@@ -12,8 +12,9 @@ import math
 from fractions import Fraction
 from typing import Final, Literal, NamedTuple
 
-from .. import validate
+from .. import records, validate
 from ..errors import InvalidInput
+from ..neighbours import Unit
 from ..sensitivity.gram import GramBound
 from ..sensitivity.release import root_up, up
 from .discrete_sampler import MAX_SCALE
@@ -125,6 +126,15 @@ def grid_step(gram: GramBound, bits: int, family: Family) -> float:
         return above
     labels = Fraction(gram.label_weight) / (2**bits * label_scale(gram.classes, bits))
     return max(above, up(labels))
+
+
+def gram_contribution(
+    gram: GramBound, bound: float, norm: Literal["l1", "l2"], unit: Unit, row_norm: float, bits: int
+) -> records.Contribution:
+    """Return the norm of all that one unit adds, and the facts that it follows from."""
+    shape = (gram.dimension, gram.classes, gram.label_weight, gram.rows, gram.trace, gram.by_class)
+    facts = records.Gram(*shape, row_norm, bits)
+    return records.Contribution(bound, norm, unit, "gram", "public", facts)
 
 
 def check_bits(bits: int) -> None:

@@ -44,7 +44,7 @@ from ..neighbours import Neighbours, as_neighbours
 from ..randomness import Stream
 from ..sensitivity.gram import GramBound, sensitivity
 from ..sensitivity.release import multiplier, root_down, root_up, sensitivity_multiplier, up
-from .base import Mechanism, require_share
+from .base import Mechanism, require_share, require_total, share_deviation
 from .discrete_sampler import discrete_gaussian, rounded_laplace
 from .gaussian import SMOOTHING
 from .gram_grid import (
@@ -53,6 +53,7 @@ from .gram_grid import (
     Family,
     NoiseSquares,
     check_bits,
+    gram_contribution,
     grid_step,
     label_scale,
     noise_squares,
@@ -168,7 +169,7 @@ class NoisyGram(Mechanism):
         """The deviation of one share, rounded up; Laplace noise is not divided."""
         if self.family == "laplace":
             return self.std
-        return root_up(Fraction(self.std) ** 2 / (self.shares - self.tolerated_dropouts))
+        return share_deviation(self.std, self.shares, self.tolerated_dropouts)
 
     @cached_property
     def grid(self) -> float:
@@ -181,17 +182,7 @@ class NoisyGram(Mechanism):
         gram = self.gram
         norm: Literal["l1", "l2"] = "l1" if self.family == "laplace" else "l2"
         bound = gram.l1("add-remove") if norm == "l1" else gram.l2("add-remove")
-        facts = records.Gram(
-            gram.dimension,
-            gram.classes,
-            gram.label_weight,
-            gram.rows,
-            gram.trace,
-            gram.by_class,
-            self.row_norm,
-            self.bits,
-        )
-        return records.Contribution(bound, norm, self.unit, "gram", "public", facts)
+        return gram_contribution(gram, bound, norm, self.unit, self.row_norm, self.bits)
 
     def noise(self, draws: int = 1) -> records.Noise:
         """Return the noise of `draws` releases, in units of the row norm 1."""
@@ -268,17 +259,9 @@ class NoisyGram(Mechanism):
         Raises `Unsupported` for a ticket of another mechanism and for a share too many,
         `InvalidInput` for a total of another shape.
         """
-        self._check_total(total)
+        require_total(total, self.gram.values, "gram_rows.gram_total")
         self.check_ticket(ticket)
         return total + self._noise_of_share(ticket.draw_share(name, part))
-
-    def _check_total(self, total: IntArray) -> None:
-        if total.shape != (self.gram.values,) or total.dtype != np.int64:
-            raise InvalidInput(
-                f"A total must be {self.gram.values:,} integers of 64 bits.",
-                "Noise is drawn for each of them, on the grid on which it stands.",
-                "Give what `gram_rows.gram_total` returns.",
-            )
 
     def _noise_of_share(self, stream: Stream) -> IntArray:
         """Draw one share: diagonals first, then what is above them, then label sums."""

@@ -28,7 +28,7 @@ from ..neighbours import Neighbours, as_neighbours
 from ..randomness import Stream
 from ..sensitivity.product import ProductBound, sensitivity
 from ..sensitivity.release import root_down, root_up, sensitivity_multiplier, up
-from .base import Mechanism, require_share
+from .base import Mechanism, require_share, require_total, share_deviation
 from .discrete_sampler import discrete_gaussian
 from .gaussian import SMOOTHING
 from .product_grid import MAX_SHARE_STEPS, MIN_SHARE_STEPS, ProductGrid, check_grid, product_grid
@@ -136,7 +136,7 @@ class NoisyProduct(Mechanism):
     @cached_property
     def share_std(self) -> float:
         """The deviation of one share, rounded up."""
-        return root_up(Fraction(self.std) ** 2 / (self.shares - self.tolerated_dropouts))
+        return share_deviation(self.std, self.shares, self.tolerated_dropouts)
 
     @cached_property
     def grid(self) -> float:
@@ -193,7 +193,7 @@ class NoisyProduct(Mechanism):
         Raises `Unsupported` for a ticket of another mechanism and for a share too many,
         `InvalidInput` for a total of another shape.
         """
-        self._check_total(total)
+        require_total(total, self.product.values, "product_rows.ProductRows.total")
         self.check_ticket(ticket)
         return total + self._drawn(ticket.draw_share(name, part))
 
@@ -204,7 +204,7 @@ class NoisyProduct(Mechanism):
         sees no such noise, and so nobody's guarantee rests on it.  The stream stands in the
         release.
         """
-        self._check_total(total)
+        require_total(total, self.product.values, "product_rows.ProductRows.total")
         self.check_ticket(ticket)
         return total + self._drawn(ticket.stream(name))
 
@@ -216,11 +216,3 @@ class NoisyProduct(Mechanism):
         """The parameter of one share's discrete Gaussian, in steps, with the smoothing added."""
         steps = Fraction(self.share_std) / self.grid_bits.step(self.product)
         return root_up(steps**2 + SMOOTHING)
-
-    def _check_total(self, total: IntArray) -> None:
-        if total.shape != (self.product.values,) or total.dtype != np.int64:
-            raise InvalidInput(
-                f"A total must be {self.product.values:,} integers of 64 bits.",
-                "Noise is drawn for each of them, on the grid on which it stands.",
-                "Give what `product_rows.ProductRows.total` returns.",
-            )

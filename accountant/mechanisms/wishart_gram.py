@@ -32,9 +32,17 @@ from ..errors import InvalidInput, Unsupported
 from ..neighbours import Neighbours
 from ..randomness import Stream
 from ..sensitivity.gram import GramBound, sensitivity
-from .base import Mechanism
+from .base import Mechanism, require_total
 from .discrete_sampler import discrete_gaussian
-from .gram_grid import MAX_BITS, MIN_BITS, MIN_SHARE_STEPS, check_bits, grid_step, label_scale
+from .gram_grid import (
+    MAX_BITS,
+    MIN_BITS,
+    MIN_SHARE_STEPS,
+    check_bits,
+    gram_contribution,
+    grid_step,
+    label_scale,
+)
 from .gram_row_grid import EXACT
 from .round_ticket import Ticket
 
@@ -135,18 +143,8 @@ class WishartGram(Mechanism):
     def contribution(self) -> records.Contribution:
         """The Frobenius norm of all that one unit adds, and the facts that it follows from."""
         gram = self.gram
-        facts = records.Gram(
-            gram.dimension,
-            gram.classes,
-            gram.label_weight,
-            gram.rows,
-            gram.trace,
-            gram.by_class,
-            self.row_norm,
-            self.bits,
-        )
         bound = gram.l2("add-remove")
-        return records.Contribution(bound, "l2", self.unit, "gram", "public", facts)
+        return gram_contribution(gram, bound, "l2", self.unit, self.row_norm, self.bits)
 
     def noise(self, draws: int = 1) -> records.Noise:
         """Return the noise of `draws` releases, in units of the row norm 1."""
@@ -178,12 +176,8 @@ class WishartGram(Mechanism):
         Raises `Unsupported` for a ticket of another mechanism and for a share too many,
         `InvalidInput` for a total of another shape.
         """
-        if total.shape != (self.gram.values,) or total.dtype != np.int64:
-            raise InvalidInput(
-                f"A total must be {self.gram.values:,} integers of 64 bits.",
-                "Z Z^T has as many numbers, on the same grid.",
-                "Give what `gram_rows.gram_total` returns.",
-            )
+        why = "Z Z^T has as many numbers, on the same grid."
+        require_total(total, self.gram.values, "gram_rows.gram_total", why)
         self.check_ticket(ticket)
         return total + self._noise_of_share(ticket.draw_share(name, part))
 

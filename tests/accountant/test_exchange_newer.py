@@ -16,8 +16,11 @@ from scipy.stats import binom
 import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.errors import Unsupported
-from privplan.accountant.events.binomial_mixtures import MAX_LISTED_RECORDS, binomial_weights
-from privplan.accountant.events.contributions import distribution
+from privplan.accountant.events.contributions import (
+    MAX_LISTED_RECORDS,
+    binomial_weights,
+    distribution,
+)
 
 from ..cases import for_each
 

@@ -131,16 +131,36 @@ def _claimed_of_batches(query: AccountQuery) -> tuple[str, ...]:
     )
 
 
-def _shuffled_batches(query: AccountQuery) -> tuple[str, ...]:
-    gap_text = query.gap_text()
-    if gap_text is None or ev.ShuffledBatches not in query.event_types():
-        return ()
-    return (
-        f"{gap_text}: "
-        "it is not known how much the random order of shuffled batches hides. The upper "
-        "end counts it as known, and is believed loose; the lower end is that of one pair of data "
-        "sets and one test.",
-    )
+def _apart_where(types: set[type[ev.Event]], why: str) -> Callable[[AccountQuery], tuple[str, ...]]:
+    """Return the cause that says why the ends are apart where such an event is inside."""
+
+    def cause(query: AccountQuery) -> tuple[str, ...]:
+        gap_text = query.gap_text()
+        if gap_text is None or not query.event_types() & types:
+            return ()
+        return (f"{gap_text}: {why}",)
+
+    return cause
+
+
+_shuffled_batches: Final = _apart_where(
+    {ev.ShuffledBatches},
+    "it is not known how much the random order of shuffled batches hides. The upper end counts it "
+    "as known, and is believed loose; the lower end is that of one pair of data sets and one test.",
+)
+
+_shuffled: Final = _apart_where(
+    {ev.Shuffle, ev.SampledShuffle},
+    "it is not known how well shuffled messages hide one among them. The upper end is believed "
+    "loose: it lets a message hide only among those that owe nothing to their senders. The lower "
+    "end is that of one test on one pair of data sets.",
+)
+
+_draws: Final = _apart_where(
+    {ev.WithReplacement},
+    "draws with replacement have no exact value here. The upper end holds at every order, and no "
+    "data set is known to attain all of them; the lower end is that of one pair of data sets.",
+)
 
 
 def _allocation(query: AccountQuery) -> tuple[str, ...]:
@@ -161,18 +181,6 @@ def _allocation(query: AccountQuery) -> tuple[str, ...]:
         f"{gap_text}: "
         "random allocation has no exact value here. The upper end is believed loose: "
         f"{why}.",
-    )
-
-
-def _shuffled(query: AccountQuery) -> tuple[str, ...]:
-    gap_text = query.gap_text()
-    if gap_text is None or not query.event_types() & {ev.Shuffle, ev.SampledShuffle}:
-        return ()
-    return (
-        f"{gap_text}: "
-        "it is not known how well shuffled messages hide one among them. The upper end "
-        "is believed loose: it lets a message hide only among those that owe nothing to their "
-        "senders. The lower end is that of one test on one pair of data sets.",
     )
 
 
@@ -226,18 +234,6 @@ def _more_than_fit(run: ev.MatrixGaussian) -> tuple[str, ...]:
         f"`participation.most` is {participation.most:,}, and of {counted(steps, 'round')} at most "
         f"{fitting:,} fit that are {participation.separation:,} or more apart: {fitting:,} are "
         f"counted. Give {fitting:,}, or check the separation.",
-    )
-
-
-def _draws(query: AccountQuery) -> tuple[str, ...]:
-    gap_text = query.gap_text()
-    if gap_text is None or ev.WithReplacement not in query.event_types():
-        return ()
-    return (
-        f"{gap_text}: "
-        "draws with replacement have no exact value here. The upper end holds at every order, and "
-        "no data set is known to attain all of them; the lower end is that of one pair of data "
-        "sets.",
     )
 
 

@@ -26,7 +26,9 @@ A Poisson sample of anything else is handed to the pairs of what is sampled (`ou
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
@@ -38,15 +40,15 @@ from ..correlated_noise import correlated_noise
 from .matrix_bins import bins_mechanism
 from .mixtures import LossMap, MixturePair, OppositeGaussians, OppositeLaplaces, SampledShift
 from .noise import AdditiveNoise, GaussianNoise, LaplaceNoise
-from .outcomes import integer_sum, response, whole_class, worst_pair
+from .outcomes import bare, integer_sum, no_guarantee, response, worst_pair
 from .pair import Pair
 from .pair_parts import AtomPair
 from .registry import MIN_NOISE_MULTIPLIER, MIN_SAMPLING_RATE, DominatedMechanism, pairs
 
 
 @pairs.register(ev.Gaussian)
-def _gaussian(event: ev.Gaussian, neighbours: Neighbours) -> DominatedMechanism:
-    return noisy_sum(GaussianNoise(event.noise_multiplier), 1.0, neighbours, event)
+def _gaussian(event: ev.Gaussian, neighbours: Neighbours, rate: float = 1.0) -> DominatedMechanism:
+    return noisy_sum(GaussianNoise(event.noise_multiplier), rate, neighbours, event)
 
 
 @pairs.register(ev.MatrixGaussian)
@@ -62,8 +64,8 @@ def _matrix_gaussian(event: ev.MatrixGaussian, neighbours: Neighbours) -> Domina
 
 
 @pairs.register(ev.Laplace)
-def _laplace(event: ev.Laplace, neighbours: Neighbours) -> DominatedMechanism:
-    return noisy_sum(LaplaceNoise(event.noise_multiplier), 1.0, neighbours, event)
+def _laplace(event: ev.Laplace, neighbours: Neighbours, rate: float = 1.0) -> DominatedMechanism:
+    return noisy_sum(LaplaceNoise(event.noise_multiplier), rate, neighbours, event)
 
 
 def noisy_sum(
@@ -160,6 +162,24 @@ def _relation(neighbours: Neighbours) -> str:
     return f"neighbours: {neighbours}"
 
 
+_BARE: Final = (ev.RandomizedResponse, ev.Pure, ev.Local, ev.Exponential, ev.Approximate)
+
+_SAMPLED: Final[Mapping[type[ev.Event], Callable[..., DominatedMechanism]]] = {
+    ev.Gaussian: _gaussian,
+    ev.Laplace: _laplace,
+    ev.DiscreteGaussian: integer_sum,
+    ev.DiscreteLaplace: integer_sum,
+    ev.TruncatedDiscreteGaussian: integer_sum,
+    ev.RandomizedResponse: response,
+    ev.Pure: bare,
+    ev.Local: bare,
+    ev.Exponential: bare,
+    ev.Approximate: bare,
+    ev.NoGuarantee: no_guarantee,
+}
+"""What has a pair on a Poisson sample: the function that makes it, of a release and its rate."""
+
+
 @pairs.register(ev.Poisson)
 def _poisson(event: ev.Poisson, neighbours: Neighbours) -> DominatedMechanism:
     rate, inner = event.rate, event.event
@@ -170,18 +190,7 @@ def _poisson(event: ev.Poisson, neighbours: Neighbours) -> DominatedMechanism:
     if rate < MIN_SAMPLING_RATE and not isinstance(inner, ev.NoGuarantee):
         pairs(inner, neighbours)  # refuses what is not understood
         return worst_pair(0.0, 1.0, rate)
-    if isinstance(inner, ev.Gaussian):
-        return noisy_sum(GaussianNoise(inner.noise_multiplier), rate, neighbours, inner)
-    if isinstance(inner, ev.Laplace):
-        return noisy_sum(LaplaceNoise(inner.noise_multiplier), rate, neighbours, inner)
-    if isinstance(inner, (ev.DiscreteGaussian, ev.DiscreteLaplace, ev.TruncatedDiscreteGaussian)):
-        return integer_sum(inner, rate, neighbours)
-    return _sampled_bare(inner, rate, neighbours)
-
-
-def _sampled_bare(inner: ev.Event, rate: float, neighbours: Neighbours) -> DominatedMechanism:
-    bare = (ev.RandomizedResponse, ev.Pure, ev.Local, ev.Exponential, ev.Approximate)
-    if isinstance(inner, bare) and neighbours != "add-remove":
+    if isinstance(inner, _BARE) and neighbours != "add-remove":
         # Under zero-out, too: who is in the sample may be seen, as long as its value is hidden.
         raise Unsupported(
             f"Poisson sampling of `{inner.type}` is not supported under {neighbours}.",
@@ -189,16 +198,9 @@ def _sampled_bare(inner: ev.Event, rate: float, neighbours: Neighbours) -> Domin
             "a unit that is present with one that is absent; the number says nothing about that.",
             "Account it under add-remove, if its epsilon holds for a unit that comes or goes.",
         )
-    if isinstance(inner, ev.RandomizedResponse):
-        return response(inner, rate, neighbours)
-    if isinstance(inner, ev.Exponential):
-        return worst_pair(inner.epsilon, 0.0, rate)
-    if isinstance(inner, (ev.Pure, ev.Local)):
-        return whole_class(inner.epsilon, 0.0, rate)
-    if isinstance(inner, ev.Approximate):
-        return whole_class(inner.epsilon, inner.delta, rate)
-    if isinstance(inner, ev.NoGuarantee):
-        return worst_pair(0.0, 1.0, rate)
+    sampled = _SAMPLED.get(type(inner))
+    if sampled is not None:
+        return sampled(inner, neighbours, rate)
     if isinstance(inner, ev.Shuffle):
         from .sampled_shuffle import shuffled_round  # it enters its own events here
 

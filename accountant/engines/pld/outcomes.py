@@ -49,41 +49,38 @@ def blend(rate: float, absent: FloatArray, present: FloatArray) -> FloatArray:
     return np.logaddexp(math.log1p(-rate) + absent, math.log(rate) + present)
 
 
-@pairs.register(ev.RandomizedResponse)
-def _randomized_response(
-    event: ev.RandomizedResponse, neighbours: Neighbours
-) -> DominatedMechanism:
-    return response(event, 1.0, neighbours)
-
-
 @pairs.register(ev.Pure)
-def _pure(event: ev.Pure, neighbours: Neighbours) -> DominatedMechanism:  # noqa: ARG001
-    return whole_class(event.epsilon, 0.0)
-
-
 @pairs.register(ev.Local)
-def _local(event: ev.Local, neighbours: Neighbours) -> DominatedMechanism:  # noqa: ARG001
-    return whole_class(event.epsilon, 0.0)
-
-
 @pairs.register(ev.Exponential)
-def _exponential(event: ev.Exponential, neighbours: Neighbours) -> DominatedMechanism:  # noqa: ARG001
-    return worst_pair(event.epsilon, 0.0, 1.0)
-
-
 @pairs.register(ev.Approximate)
-def _approximate(event: ev.Approximate, neighbours: Neighbours) -> DominatedMechanism:  # noqa: ARG001
-    return whole_class(event.epsilon, event.delta)
+def bare(
+    event: ev.Pure | ev.Local | ev.Exponential | ev.Approximate,
+    neighbours: Neighbours,  # noqa: ARG001
+    rate: float = 1.0,
+) -> DominatedMechanism:
+    """Return the pair of what only states its numbers; on a Poisson sample at `rate`."""
+    if isinstance(event, ev.Exponential):
+        return worst_pair(event.epsilon, 0.0, rate)
+    return whole_class(
+        event.epsilon, event.delta if isinstance(event, ev.Approximate) else 0.0, rate
+    )
 
 
 @pairs.register(ev.NoGuarantee)
-def _no_guarantee(event: ev.NoGuarantee, neighbours: Neighbours) -> DominatedMechanism:  # noqa: ARG001
-    return worst_pair(0.0, 1.0, 1.0)
-
-
-def response(
-    event: ev.RandomizedResponse, rate: float, neighbours: Neighbours
+def no_guarantee(
+    event: ev.NoGuarantee,  # noqa: ARG001
+    neighbours: Neighbours,  # noqa: ARG001
+    rate: float = 1.0,
 ) -> DominatedMechanism:
+    """Return the pair that tells everything; on a Poisson sample at `rate`."""
+    return worst_pair(0.0, 1.0, rate)
+
+
+@pairs.register(ev.RandomizedResponse)
+def response(
+    event: ev.RandomizedResponse, neighbours: Neighbours, rate: float = 1.0
+) -> DominatedMechanism:
+    """Return the pair of randomized response; on a Poisson sample at `rate`."""
     if neighbours != "replace-one":
         # What an absent unit reports is not said, so only the epsilon counts, for any report.
         return worst_pair(event.epsilon, 0.0, rate)
@@ -145,26 +142,12 @@ def worst_pair(epsilon: float, delta: float, rate: float) -> DominatedMechanism:
 
 
 @pairs.register(ev.DiscreteGaussian)
-def _discrete_gaussian(event: ev.DiscreteGaussian, neighbours: Neighbours) -> DominatedMechanism:
-    return integer_sum(event, 1.0, neighbours)
-
-
 @pairs.register(ev.DiscreteLaplace)
-def _discrete_laplace(event: ev.DiscreteLaplace, neighbours: Neighbours) -> DominatedMechanism:
-    return integer_sum(event, 1.0, neighbours)
-
-
 @pairs.register(ev.TruncatedDiscreteGaussian)
-def _truncated_discrete_gaussian(
-    event: ev.TruncatedDiscreteGaussian, neighbours: Neighbours
-) -> DominatedMechanism:
-    return integer_sum(event, 1.0, neighbours)
-
-
 def integer_sum(
     event: ev.DiscreteGaussian | ev.DiscreteLaplace | ev.TruncatedDiscreteGaussian,
-    rate: float,
     neighbours: Neighbours,
+    rate: float = 1.0,
 ) -> DominatedMechanism:
     """Return the pair of a Poisson sample at `rate`; all of it at 1.
 

@@ -34,7 +34,7 @@ from typing import Any, Final
 import numpy as np
 
 from ... import events as ev
-from ...arrays import FloatArray
+from ...arrays import BoolArray, FloatArray
 from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
 from ..base import Registry, contribution, sampled_instead
@@ -142,16 +142,22 @@ def _gaussian(inner: ev.Gaussian, neighbours: Neighbours) -> Sampler:
         conditions = ("removing a unit is the worse direction",)
 
     def sampler(rate: float) -> Curve:
+        def nodes(orders: FloatArray) -> tuple[BoolArray, Pair | None]:
+            """Return which orders the trapezoid rule reaches, and its nodes for them."""
+            if not MIN_QUADRATURE_NOISE < sigma < MAX_QUADRATURE_NOISE:
+                return np.zeros(orders.shape, np.bool_), None
+            steps = _step(sigma, orders, replaced)
+            fits = _reach(sigma, orders, replaced) / steps < MAX_QUADRATURE_NODES
+            if not fits.any():
+                return fits, None
+            largest, step = float(orders[fits].max()), float(steps[fits].min())
+            return fits, _gaussian_pair(rate, sigma, largest, step, replaced)
+
         def at(orders: FloatArray) -> FloatArray:
             # A sample reveals no more than the release: the unsampled curve is always a bound.
             values = unsampled.at(orders)
-            if not MIN_QUADRATURE_NOISE < sigma < MAX_QUADRATURE_NOISE:
-                return values
-            steps = _step(sigma, orders, replaced)
-            fits = _reach(sigma, orders, replaced) / steps < MAX_QUADRATURE_NODES
-            if fits.any():
-                largest = float(orders[fits].max())
-                pair = _gaussian_pair(rate, sigma, largest, float(steps[fits].min()), replaced)
+            fits, pair = nodes(orders)
+            if pair is not None:
                 # The rule's missed mass m adds at most log(1 + m)/(a - 1) <= m/(a - 1).
                 sampled = renyi(pair, orders[fits]) + QUADRATURE_MISSED_MASS / (orders[fits] - 1.0)
                 values[fits] = np.minimum(values[fits], sampled)
@@ -160,11 +166,8 @@ def _gaussian(inner: ev.Gaussian, neighbours: Neighbours) -> Sampler:
         def lower(orders: FloatArray) -> FloatArray:
             # The same nodes, with all that the rule may have added taken off.
             values = np.zeros_like(orders)
-            steps = _step(sigma, orders, replaced)
-            fits = _reach(sigma, orders, replaced) / steps < MAX_QUADRATURE_NODES
-            if MIN_QUADRATURE_NOISE < sigma < MAX_QUADRATURE_NOISE and fits.any():
-                largest = float(orders[fits].max())
-                pair = _gaussian_pair(rate, sigma, largest, float(steps[fits].min()), replaced)
+            fits, pair = nodes(orders)
+            if pair is not None:
                 values[fits] = renyi_from_below(pair, orders[fits], QUADRATURE_MISSED_MASS)
             return values
 
@@ -394,20 +397,7 @@ def _no_guarantee(inner: ev.NoGuarantee, neighbours: Neighbours) -> Sampler:
     return lambda _rate: no_guarantee(inner, neighbours)
 
 
-SAMPLED_EVENTS: Final = frozenset(
-    {
-        ev.Gaussian,
-        ev.DiscreteGaussian,
-        ev.Laplace,
-        ev.DiscreteLaplace,
-        ev.Pure,
-        ev.Local,
-        ev.RandomizedResponse,
-        ev.Exponential,
-        ev.Approximate,
-        ev.NoGuarantee,
-    }
-)
+SAMPLED_EVENTS: Final = _under_poisson.types
 
 
 def _refuse_replacement(inner: ev.Event, neighbours: Neighbours) -> None:
