@@ -13,7 +13,7 @@ from ..description.run_description import Fact
 from ..reproduction.reproduction import Reproduction
 from .checked_run import Currency
 from .conventions import Convention
-from .deciding import DecidingCompletion
+from .standing import DecidingCompletion
 
 Verdict = Literal["holds", "holds-not-from-these-settings", "unproven", "false", "unverifiable"]
 Severity = Literal["info", "warning", "error"]

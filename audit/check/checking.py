@@ -8,23 +8,109 @@ from typing import Final
 
 from ...accountant.rounding import down
 from ..description.files import reading_of_option
+from ..description.keys import KEYS
 from ..description.merging import describe, stating
 from ..description.run_description import Reading, RunDescription
 from ..description.run_settings import RunSettings
 from .bounds import Proof
 from .causes import apply_rules
 from .check_case import CheckCase
-from .check_result import CheckResult, Verdict
+from .check_result import CheckResult, MissingFact, Verdict
 from .checked_run import CheckedRun, Currency, claimed_currencies
 from .conventions import conventions_of, without_conventions
-from .deciding import DecidingCompletion, deciding_completions, open_keys, steps_that_hold
 from .headline import headline
 from .log_verdict import check_log, is_log
-from .missing_facts import missing_facts
 from .proving import prove, with_every_relation
 from .second_layer import recompute
-from .standing import Standing, decided_by_completion, standing
+from .standing import (
+    DecidingCompletion,
+    Standing,
+    decided_by_completion,
+    deciding_completions,
+    open_keys,
+    standing,
+    steps_that_hold,
+)
 from .verdict import by_sampler, conditions_of, verdict_of
+
+ALWAYS: Final = (
+    "sampling.method",
+    "noise.clip_source",
+    "claim.neighbours",
+    "claim.unit",
+)
+"""What no artefact of a library says, and every verdict about a trained model rests on."""
+
+OF_FEDERATED_RUNS: Final = (
+    "schedule.restarts",
+    "aggregation.weights",
+    "aggregation.expected_replies",
+    "aggregation.replies",
+)
+
+OF_TRAINING: Final = (
+    "data.records",
+    "schedule.accumulation",
+    "schedule.microbatches",
+    "aggregation.normaliser",
+    "schedule.restarts",
+    "tuning.runs",
+)
+"""What changes a number where it is not what everybody assumes, the gravest first."""
+
+RELEASES: Final = "releases"
+
+
+def missing_facts(
+    run: CheckedRun, proof: Proof, deciding: tuple[str, ...] = ()
+) -> tuple[MissingFact, ...]:
+    """Return the questions about a run: what the verdict waits for first, then by weight.
+
+    `deciding` are keys that it waits for besides those that the proof lacks.
+    """
+    asked: list[str] = []
+    if run.claim is None:
+        asked.append("claim.epsilon")
+    # The sampler decides most, and which other facts are needed.
+    if proof.alternatives:
+        asked.append("sampling.method")
+    asked += [
+        key.split(".noise_multiplier")[0] if key.startswith("releases") else key
+        for key in proof.lacking
+    ]
+    asked += deciding
+    waits_for = frozenset(asked)
+    if run.settings.renews_every_days is not None and run.settings.horizon_days is None:
+        asked.append("schedule.horizon_days")
+    unsaid = run.settings.method == "unknown" and run.event is None
+    asked += [
+        key for key in ALWAYS if key not in run.known or (unsaid and key == "sampling.method")
+    ]
+    if run.currency == "epsilon" and "claim.delta" not in run.known:
+        asked.append("claim.delta")
+    if run.federated:
+        asked += [key for key in OF_FEDERATED_RUNS if key not in run.known]
+    if run.settings.unit == "user" and run.settings.records_per_user is None:
+        asked.append("data.records_per_user")
+    asked += [key for key in _of_training(run) if key not in run.known]
+    return tuple(_question(key, key in waits_for) for key in dict.fromkeys(asked))
+
+
+def _of_training(run: CheckedRun) -> Iterable[str]:
+    units = {"user": "data.users", "silo": "data.silos"}.get(run.settings.unit)
+    for key in OF_TRAINING:
+        if key == "data.records" and units is not None:
+            yield units
+        else:
+            yield key
+
+
+def _question(key: str, deciding: bool) -> MissingFact:
+    asks = KEYS[key].asks
+    if key == RELEASES:
+        asks = "What was released besides the sums, with which noise: a count for the clip?"
+    return MissingFact(key, asks, deciding)
+
 
 GRAVEST: Final[tuple[Verdict, ...]] = (
     *("false", "unverifiable", "unproven"),

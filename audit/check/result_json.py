@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 
 from ...accountant.guarantee import Bounds
 from ..description.printed_number import PrintedNumber
-from ..description.run_description import ExtraRelease, Phase, RunDescription
+from ..description.run_description import ExtraRelease, Fact, Phase
 from ..reproduction.reproduction import Reproduction
 from .check_result import Cause, CheckResult
 from .log_verdict import rules_of_descriptions, rules_of_logs
 
 
-def facts_json(description: RunDescription) -> dict[str, dict[str, object]]:
-    """Return `{key: {"value", "provenance", "source"}}` of all facts, ready to be written."""
+def facts_json(facts: Mapping[str, Fact]) -> dict[str, dict[str, object]]:
+    """Return `{key: {"value", "provenance", "source"}}` of facts, ready to be written."""
     return {
         key: {
             "value": plain_value(fact.value),
             "provenance": fact.provenance,
             "source": fact.source,
         }
-        for key, fact in description.facts.items()
+        for key, fact in facts.items()
     }
 
 
@@ -56,14 +57,7 @@ def result_json(result: CheckResult) -> dict[str, object]:
         "reproduced_by": [_reproduction(each) for each in result.reproduced_by],
         "causes": [_cause(each) for each in result.causes],
         "missing": [each.key for each in result.missing],
-        "facts": {
-            key: {
-                "value": plain_value(fact.value),
-                "provenance": fact.provenance,
-                "source": fact.source,
-            }
-            for key, fact in result.facts.items()
-        },
+        "facts": facts_json(result.facts),
         "currency": result.currency,
         "claimed_rounding": None if result.claimed is None else result.claimed.half_unit,
         "headline": result.headline,

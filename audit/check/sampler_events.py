@@ -17,10 +17,9 @@ from ...accountant.errors import Unsupported
 from ...accountant.guarantee import Neighbours, as_neighbours
 from .bounding_event import BoundingEvent, LowerEnd, PhaseDraws, RunEvents
 from .checked_run import CheckedRun
-from .kept_records import ROUNDING
+from .kept_records import ROUNDING, most_occurrences
 from .loader_passes import LeastPasses, LoaderPasses, passes_of
 from .noise_draws import LackingFacts, farther
-from .with_replacement import most_occurrences
 
 Sampler = Callable[[CheckedRun, PhaseDraws], RunEvents]
 

@@ -19,10 +19,10 @@ from ..ledger.phases import (
     matrix_before_training,
     models_of,
     moments_of,
+    require_same_score,
     training_of,
     votes_of,
 )
-from ..ledger.votes import require_same_score
 from .edit_rule import Contradiction, History, states_of
 from .models import DIGEST_DIGITS_SHOWN
 from .stored_model import StoredModel, text_of

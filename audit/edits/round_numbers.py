@@ -16,8 +16,14 @@ from collections.abc import Iterator
 from itertools import accumulate, groupby, zip_longest
 
 from ..ledger.entries import SpentIntent
-from ..ledger.phases import configured_value, draws_noise, moments_of, training_of, votes_of
-from ..ledger.votes import is_released
+from ..ledger.phases import (
+    configured_value,
+    draws_noise,
+    is_released,
+    moments_of,
+    training_of,
+    votes_of,
+)
 from .edit_rule import EditFinding, History, NotStated, edit_rule
 
 

@@ -10,8 +10,7 @@ from ...accountant import events as ev
 from ...accountant.records import Evaluation, Gram, Product
 from ..derivation.correlated_rounds import unfit_block, unpaid_rounds
 from ..ledger.entries import Ledger, SpentIntent
-from ..ledger.phases import NORMALISING, rounds_by_release
-from ..ledger.votes import is_released
+from ..ledger.phases import NORMALISING, is_released, rounds_by_release
 
 TUNING: Final = "tuning"
 EVALUATION: Final = "evaluation"

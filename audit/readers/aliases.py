@@ -1,30 +1,7 @@
 """Names that logs, tables and configurations use, and what they stand for.
 
 Names are compared without case, and with `-`, spaces and dots as `_`; a leading path such as
-`train/` or `privacy/` is passed over.
-
-| key | names |
-|---|---|
-| noise | noise_multiplier, sigma, noise, noise_mult, noise_scale, nm, noisemultiplier, dp_noise |
-| rate | sample_rate, sampling_rate, q, rate, sampling_probability, sampling_prob, sample_prob |
-| steps | steps, num_steps, n_steps, iterations, num_iterations, count, n_iter, max_steps |
-| step (a counter) | step, global_step, iteration, iter, round, global_round |
-| epochs | epochs, num_epochs, n_epochs, max_epochs, num_train_epochs |
-| epoch (a counter) | epoch |
-| epsilon | epsilon, eps, final_epsilon, epsilon_spent, spent_epsilon, privacy_epsilon, |
-| | dp_epsilon |
-| target | target_epsilon, epsilon_target, max_epsilon, epsilon_budget, epsilon_max, |
-| | privacy_budget |
-| delta | delta, target_delta, dp_delta |
-| clip | max_grad_norm, clip, clipping_norm, l2_norm_clip, clip_norm, max_per_sample_grad_norm, |
-| | max_clip_norm, l2_clip_norm, per_sample_max_grad_norm, clipping_threshold |
-| batch | batch_size, lot_size, logical_batch_size, expected_batch_size, train_batch_size |
-| records | dataset_size, num_examples, n_train, train_size, sample_size, num_samples, n_samples |
-| microbatches | microbatches, num_microbatches: into how many parts a batch is cut |
-| microbatch_size | microbatch_size |
-| poisson | poisson_sampling |
-| accumulation | gradient_accumulation_steps, accumulation_steps, accumulate_grad_batches |
-| accountant | accountant, accountant_type, mechanism |
+`train/` or `privacy/` is passed over.  `ALIASES` lists them by role.
 """
 
 from __future__ import annotations
@@ -34,95 +11,30 @@ from collections.abc import Mapping
 from typing import Final
 
 ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
-    "noise": (
-        "noise_multiplier",
-        "sigma",
-        "noise",
-        "noise_mult",
-        "noise_scale",
-        "nm",
-        "noisemultiplier",
-        "dp_noise",
+    role: tuple(names.split())
+    for role, names in {
+        "noise": "noise_multiplier sigma noise noise_mult noise_scale nm noisemultiplier dp_noise "
         "σ",
-    ),
-    "rate": (
-        "sample_rate",
-        "sampling_rate",
-        "q",
-        "rate",
-        "sampling_probability",
-        "sampling_prob",
-        "sample_prob",
-    ),
-    "steps": (
-        "steps",
-        "num_steps",
-        "n_steps",
-        "iterations",
-        "num_iterations",
-        "count",
-        "n_iter",
-        "max_steps",
-    ),
-    "step": ("step", "global_step", "iteration", "iter", "round", "global_round"),
-    "epochs": ("epochs", "num_epochs", "n_epochs", "max_epochs", "num_train_epochs"),
-    "epoch": ("epoch",),
-    "epsilon": (
-        "epsilon",
-        "eps",
-        "final_epsilon",
-        "epsilon_spent",
-        "spent_epsilon",
-        "privacy_epsilon",
-        "dp_epsilon",
-        "ε",
-    ),
-    "target": (
-        "target_epsilon",
-        "epsilon_target",
-        "max_epsilon",
-        "epsilon_budget",
-        "epsilon_max",
+        "rate": "sample_rate sampling_rate q rate sampling_probability sampling_prob sample_prob",
+        "steps": "steps num_steps n_steps iterations num_iterations count n_iter max_steps",
+        "step": "step global_step iteration iter round global_round",
+        "epochs": "epochs num_epochs n_epochs max_epochs num_train_epochs",
+        "epoch": "epoch",
+        "epsilon": "epsilon eps final_epsilon epsilon_spent spent_epsilon privacy_epsilon "
+        "dp_epsilon ε",
+        "target": "target_epsilon epsilon_target max_epsilon epsilon_budget epsilon_max "
         "privacy_budget",
-    ),
-    "delta": ("delta", "target_delta", "dp_delta", "δ"),
-    "clip": (
-        "max_grad_norm",
-        "clip",
-        "clipping_norm",
-        "l2_norm_clip",
-        "clip_norm",
-        "max_per_sample_grad_norm",
-        "max_clip_norm",
-        "l2_clip_norm",
-        "per_sample_max_grad_norm",
-        "clipping_threshold",
-    ),
-    "batch": (
-        "batch_size",
-        "lot_size",
-        "logical_batch_size",
-        "expected_batch_size",
-        "train_batch_size",
-    ),
-    "records": (
-        "dataset_size",
-        "num_examples",
-        "n_train",
-        "train_size",
-        "sample_size",
-        "num_samples",
-        "n_samples",
-    ),
-    "microbatches": ("microbatches", "num_microbatches"),
-    "microbatch_size": ("microbatch_size",),
-    "poisson": ("poisson_sampling",),
-    "accumulation": (
-        "gradient_accumulation_steps",
-        "accumulation_steps",
-        "accumulate_grad_batches",
-    ),
-    "accountant": ("accountant", "accountant_type", "mechanism"),
+        "delta": "delta target_delta dp_delta δ",
+        "clip": "max_grad_norm clip clipping_norm l2_norm_clip clip_norm max_per_sample_grad_norm "
+        "max_clip_norm l2_clip_norm per_sample_max_grad_norm clipping_threshold",
+        "batch": "batch_size lot_size logical_batch_size expected_batch_size train_batch_size",
+        "records": "dataset_size num_examples n_train train_size sample_size num_samples n_samples",
+        "microbatches": "microbatches num_microbatches",
+        "microbatch_size": "microbatch_size",
+        "poisson": "poisson_sampling",
+        "accumulation": "gradient_accumulation_steps accumulation_steps accumulate_grad_batches",
+        "accountant": "accountant accountant_type mechanism",
+    }.items()
 }
 """What the readers of histories, logs and configurations know, with all names of each."""
 

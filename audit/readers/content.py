@@ -9,7 +9,7 @@ Readers share facts that were read, fields that must be there, and words that ar
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Final, TypeVar
@@ -164,6 +164,13 @@ def field_of(table: Mapping[str, Any], field: str, where: str) -> Any:
             "Check that the file is whole, or describe the run in a TOML file.",
         )
     return table[field]
+
+
+def checked_field(
+    check: Callable[..., T], table: Mapping[str, Any], field: str, where: str = ""
+) -> T:
+    """Return what a check makes of a field that must be there; messages name its whole path."""
+    return check(**{dotted(where, field): field_of(table, field, where)})
 
 
 def table_of(value: object, where: str) -> Mapping[str, Any]:

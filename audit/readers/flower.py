@@ -26,6 +26,7 @@ from ...accountant import validate
 from ...accountant.errors import InvalidInput
 from ..description.run_description import Phase, Reading
 from .content import (
+    checked_field,
     field_of,
     known_fields,
     list_of,
@@ -71,12 +72,8 @@ def read(content: bytes, name: str) -> Reading:
     config = table_of(field_of(state, "config", ""), "config")
     known = ("target_delta", "population_size", "neighboring_relation", "sampling_method")
     known_fields(config, (*known, "max_epsilon"), "config", "Flower's state")
-    delta = validate.open_probability(
-        **{"config.target_delta": field_of(config, "target_delta", "config")}
-    )
-    population = validate.count(
-        **{"config.population_size": field_of(config, "population_size", "config")}
-    )
+    delta = checked_field(validate.open_probability, config, "target_delta", "config")
+    population = checked_field(validate.count, config, "population_size", "config")
     neighbours = word_of(
         field_of(config, "neighboring_relation", "config"), RELATIONS, "config.neighboring_relation"
     )
@@ -137,7 +134,7 @@ def _phases(
         noise = validate.positive(**{f"{where}.event.noise_multiplier": noise})
         batch = validate.count(**{f"{where}.event.sample_size": batch})
         size = validate.count(**{f"{where}.event.population_size": size})
-        count = validate.count(**{f"{where}.count": field_of(table, "count", where)})
+        count = checked_field(validate.count, table, "count", where)
         if size != population or batch > size:
             raise InvalidInput(
                 f"`{where}` samples {batch:,} of {size:,} clients, and `config.population_size` "

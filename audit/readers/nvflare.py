@@ -27,7 +27,16 @@ from ...accountant.errors import InvalidInput
 from ...accountant.events import Compose, Event, NoGuarantee, Pure, Repeat
 from ..description.printed_number import PrintedNumber
 from ..description.run_description import Reading
-from .content import exact, field_of, json_of, known_fields, read_facts, table_of, word_of
+from .content import (
+    checked_field,
+    exact,
+    field_of,
+    json_of,
+    known_fields,
+    read_facts,
+    table_of,
+    word_of,
+)
 
 FORMAT: Final = "NVFlare budget of the sparse vector filter"
 BUDGET: Final = "svt_privacy_budget"
@@ -121,7 +130,7 @@ def _tables(value: object, where: str = "", depth: int = 0) -> Iterator[tuple[st
 def _check(table: Mapping[str, Any], where: str, fields: tuple[str, ...]) -> None:
     known_fields(table, fields, where, "NVFlare's budget")
     word_of(field_of(table, "accountant", where), {"pure_dp_sum": True}, f"{where}.accountant")
-    delta = validate.probability(**{f"{where}.delta": field_of(table, "delta", where)})
+    delta = checked_field(validate.probability, table, "delta", where)
     if delta != 0:
         raise InvalidInput(
             f"`{where}.delta` is {delta:g}, and `pure_dp_sum` is a sum of pure guarantees.",

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from ...accountant import validate
@@ -41,6 +42,7 @@ from ...accountant.events import (
 )
 from ..description.run_description import Phase, Reading
 from .content import (
+    checked_field,
     dotted,
     exact_delta,
     field_of,
@@ -136,7 +138,7 @@ def _parts(source: object, where: str, level: int) -> Parts:
             waiting.append((field_of(table, "inner", path), f"{where}...inner"))
         elif kind == "Repeated":
             known_fields(table, ("type", "inner", "count"), path, "opake's state")
-            count = validate.count(**{dotted(path, "count"): field_of(table, "count", path)})
+            count = checked_field(validate.count, table, "count", path)
             inner = _parts(field_of(table, "inner", path), f"{path}.inner", level + 1)
             if len(inner) == 1:
                 times, event = inner[0]
@@ -180,15 +182,14 @@ def _inner(table: Mapping[str, Any], where: str, level: int) -> Event:
 
 def _gaussian(table: Mapping[str, Any], where: str, level: int) -> Event:
     del level
-    path = dotted(where, "noise_multiplier")
-    noise = validate.non_negative(**{path: field_of(table, "noise_multiplier", where)})
+    noise = checked_field(validate.non_negative, table, "noise_multiplier", where)
     return Gaussian(noise) if noise else NoGuarantee("the noise multiplier is 0")
 
 
 def _eps_delta(table: Mapping[str, Any], where: str, level: int) -> Event:
     del level
-    epsilon = validate.non_negative(**{dotted(where, "epsilon"): field_of(table, "epsilon", where)})
-    delta = validate.probability(**{dotted(where, "delta"): field_of(table, "delta", where)})
+    epsilon = checked_field(validate.non_negative, table, "epsilon", where)
+    delta = checked_field(validate.probability, table, "delta", where)
     return Approximate(epsilon, delta) if delta else Pure(epsilon)
 
 
@@ -200,8 +201,9 @@ def _non_private(table: Mapping[str, Any], where: str, level: int) -> Event:
 def _poisson(table: Mapping[str, Any], where: str, level: int) -> Event:
     inner = _inner(table, where, level)
     path = dotted(where, "sample_rate")
-    rate = validate.probability(**{path: field_of(table, "sample_rate", where)})
-    rate = validate.positive(**{path: rate})
+    rate = validate.positive(
+        **{path: checked_field(validate.probability, table, "sample_rate", where)}
+    )
     if isinstance(inner, NoGuarantee):
         return inner
     batch, records = table.get("truncated_batch_size"), table.get("dataset_size")
@@ -213,11 +215,10 @@ def _poisson(table: Mapping[str, Any], where: str, level: int) -> Event:
 
 
 def _parallel_poisson(table: Mapping[str, Any], where: str, level: int) -> Event:
-    path = dotted(where, "num_workers")
-    workers = validate.count(**{path: field_of(table, "num_workers", where)})
+    workers = checked_field(validate.count, table, "num_workers", where)
     if workers > 1:
         raise InvalidInput(
-            f"`{path}` is {workers:,}.",
+            f"`{dotted(where, 'num_workers')}` is {workers:,}.",
             "Whether one record can reach several workers in one step is not in the state, and "
             "decides what a step costs.",
             "Describe the run in a TOML file (privplan explain check).",
@@ -227,10 +228,10 @@ def _parallel_poisson(table: Mapping[str, Any], where: str, level: int) -> Event
 
 def _k_out_of_t(table: Mapping[str, Any], where: str, level: int) -> Event:
     inner = _inner(table, where, level)
-    steps = validate.count(**{dotted(where, "n_steps"): field_of(table, "n_steps", where)})
-    chosen = validate.count(**{dotted(where, "k"): field_of(table, "k", where)})
-    path = dotted(where, "allocation")
-    allocation = validate.choice(("block", "total"), **{path: field_of(table, "allocation", where)})
+    steps = checked_field(validate.count, table, "n_steps", where)
+    chosen = checked_field(validate.count, table, "k", where)
+    either = partial(validate.choice, ("block", "total"))
+    allocation = checked_field(either, table, "allocation", where)
     total = RandomAllocation(steps, chosen, inner)  # refuses k > n_steps
     if isinstance(inner, NoGuarantee):
         return inner
@@ -249,7 +250,7 @@ def _k_out_of_t(table: Mapping[str, Any], where: str, level: int) -> Event:
 def _ada_clip(table: Mapping[str, Any], where: str, level: int) -> Event:
     inner = _inner(table, where, level)
     std, batch = (
-        validate.positive(**{dotted(where, field): field_of(table, field, where)})
+        checked_field(validate.positive, table, field, where)
         for field in ("fraction_noise_std", "expected_batch_size")
     )
     groups = validate.count(**{dotted(where, "num_groups"): table.get("num_groups", 1)})
@@ -291,8 +292,8 @@ def _read_budget(source: object, values: dict[str, object], doubts: list[str]) -
         doubts.append(f"The budget of type {budget.get('type')!r:.40} is no claim of an epsilon.")
         return
     known_fields(budget, ("type", "epsilon", "delta"), "budget", "opake's state")
-    epsilon = validate.positive(**{"budget.epsilon": field_of(budget, "epsilon", "budget")})
-    delta = exact_delta(**{"budget.delta": field_of(budget, "delta", "budget")})
+    epsilon = checked_field(validate.positive, budget, "epsilon", "budget")
+    delta = checked_field(exact_delta, budget, "delta", "budget")
     values["claim.delta"] = delta
     doubts.append(
         f"The budget of {epsilon:g} is a limit, not what the accountant reports; it is no claim."

@@ -21,7 +21,7 @@ from ..budget.auditing import chain_hazards, chain_of
 from ..configuration.first_line import compare_with_file
 from ..hazards.chain import foreign_results, hazards_beside
 from ..hazards.configuration_mismatch import file_mismatch
-from ..ledger.votes import score_of
+from ..ledger.phases import score_of
 from ..measurement import Measurement
 from ..results import Result, result_of
 from ..verify import verify

@@ -5,10 +5,9 @@ Only runs of the default seed count: of many seeds one would be lucky.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 from . import store
 
@@ -73,18 +72,12 @@ def rows_of(demo: Demo, weakness: Weakness) -> tuple[MeasuredRow, ...]:
 
 def recall(name: str, version: str | None) -> tuple[MeasuredRow, ...] | None:
     """Return what a demonstration of this version measured on this machine, or None."""
-    try:
-        rows = cast("list[dict[str, Any]]", store.read(f"demo-{name}", version, "measured"))
-        return tuple(MeasuredRow(**row) for row in rows)
-    except Exception:  # whatever is wrong with a cache, the answer is to measure
-        return None
+    return store.recall(f"demo-{name}", version, "measured", MeasuredRow)
 
 
 def keep(name: str, measured: Iterable[MeasuredRow], version: str | None) -> None:
-    """Keep what a demonstration measured; do nothing if that fails, or if the code has changed."""
-    with contextlib.suppress(Exception):
-        if current() == version:
-            store.write(f"demo-{name}", version, "measured", [asdict(row) for row in measured])
+    """Keep what a demonstration measured, as `store.keep` does."""
+    store.keep(f"demo-{name}", version, "measured", measured, current)
 
 
 def joined(measured: Iterable[tuple[MeasuredRow, ...] | None]) -> Rows:
@@ -107,15 +100,10 @@ def recall_run(system: str, version: str | None) -> ExampleResult | None:
     """Return what was measured of a system's example by this version on this machine, or None."""
     from ...audit.measurement import ExampleResult
 
-    try:
-        kept = cast("dict[str, Any]", store.read(f"run-{system}", version, "measured"))
-        return ExampleResult(**kept)
-    except Exception:  # whatever is wrong with a cache, the answer is to measure
-        return None
+    kept = store.recall(f"run-{system}", version, "measured", ExampleResult)
+    return kept[0] if kept else None
 
 
 def keep_run(measured: ExampleResult, version: str | None) -> None:
-    """Keep what was measured; do nothing if that fails, or if the code has changed."""
-    with contextlib.suppress(Exception):
-        if current() == version:
-            store.write(f"run-{measured.system}", version, "measured", asdict(measured))
+    """Keep what was measured, as `store.keep` does."""
+    store.keep(f"run-{measured.system}", version, "measured", [measured], current)

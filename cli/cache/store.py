@@ -14,6 +14,7 @@ its owner may read it: a key that others can read or have put there signs nothin
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import hmac
 import json
@@ -22,10 +23,11 @@ import secrets
 import stat
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType
-from typing import Final
+from typing import Any, Final, TypeVar, cast
 
 from ...accountant.decoding import parsed_json
 from ...accountant.regular_file import open_regular, regular_content
@@ -74,6 +76,37 @@ def _is_private(status: os.stat_result) -> bool:
 
 
 MAX_KEPT_BYTES: Final = 2**24
+
+Row = TypeVar("Row")
+
+
+def recall(
+    stem: str, version: str | None, key: str, kind: Callable[..., Row]
+) -> tuple[Row, ...] | None:
+    """Return the rows of a kind that code of this version kept on this machine, or None."""
+    try:
+        rows = cast("list[dict[str, Any]]", read(stem, version, key))
+        return tuple(kind(**row) for row in rows)
+    except Exception:  # whatever is wrong with a cache, the answer is to compute
+        return None
+
+
+def keep(
+    stem: str,
+    version: str | None,
+    key: str,
+    rows: Iterable[Any],
+    current: Callable[[], str | None],
+) -> None:
+    """Keep rows, which are dataclasses; do nothing if that fails.
+
+    `version` is what it was before the code was loaded that computed them; if the source files
+    have changed since, nobody knows which code it was, and nothing is kept.
+    """
+    with contextlib.suppress(Exception):
+        # The code may have been edited while it computed; then the version says nothing of it.
+        if current() == version:
+            write(stem, version, key, [asdict(row) for row in rows])
 
 
 def folder() -> Path:

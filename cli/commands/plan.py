@@ -186,16 +186,11 @@ class _Flags:
         """Return a number, checked; raise `InvalidInput` where nothing gives one."""
         from ...accountant import validate
         from ...accountant.delta_checks import delta_below_half
-        from ...accountant.errors import InvalidInput
 
         if self.takes(name) or usual is None:
             usual = getattr(self.asked, name)
         if usual is None:
-            raise InvalidInput(
-                f"`{name}` is missing.",
-                "Without it the noise is not determined.",
-                options.PLAN_EXAMPLE,
-            )
+            raise _missing(name)
         checks = delta_below_half if check == "slack" else getattr(validate, check)
         return float(options.checked(checks, **{name: usual}))
 
@@ -264,11 +259,7 @@ def _single(flags: _Flags) -> PhaseDesign:
     values: dict[str, Any] = {}
     for name in wanted:
         if getattr(flags.asked, name) is None:
-            raise InvalidInput(
-                f"`{name}` is missing.",
-                "Without it the noise is not determined.",
-                options.PLAN_EXAMPLE,
-            )
+            raise _missing(name)
     if "records" in wanted:
         values = {
             name: options.checked(validate.count, **{name: getattr(flags.asked, name)})

@@ -11,8 +11,7 @@ from ...accountant import validate
 from ...accountant.errors import InvalidInput
 from . import options
 from .defaults_file import silence
-from .sampling import SHUFFLED
-from .schedule import RATE_OPTIONS, RECORD_OPTIONS, Schedule, ScheduleOptions, given_by
+from .schedule import RATE_OPTIONS, RECORD_OPTIONS, SHUFFLED, Schedule, ScheduleOptions, given_by
 
 if TYPE_CHECKING:
     from ...accountant.events import Event
@@ -83,6 +82,17 @@ class SoughtNoise:
     def event_at(self, noise: float) -> Event:
         """Return the event of the whole run with a noise multiplier, as it concerns one unit."""
         return grouped(self.schedule.around(noisy_sum(self.mechanism, noise)), self.group)
+
+    def meaning_of(self, noise: str) -> str:
+        """Return what a noise multiplier means for what is added, in words."""
+        if self.mechanism == "laplace":
+            return f"scale = {noise} x L1 bound of one contribution"
+        return f"standard deviation = {noise} x clip norm"
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Return the schedule as rows of a table, and the unit where it is several records."""
+        over = [("over", self.schedule.text())]
+        return over + [("per unit of", f"{self.group:,} records")] * (self.group > 1)
 
 
 @dataclass(frozen=True, kw_only=True)

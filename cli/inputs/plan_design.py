@@ -12,8 +12,7 @@ from ...accountant.errors import InvalidInput, kind_of
 from ...fl.declarations.toml_key import key, text
 from . import options
 from .described_run import noisy_sum
-from .sampling import FULL, IN_PASSES, POISSON, SAMPLERS, sampled
-from .schedule import Schedule, from_epochs, steps
+from .schedule import FULL, IN_PASSES, POISSON, SAMPLERS, Schedule, from_epochs, steps
 
 if TYPE_CHECKING:
     from ...accountant.events import Event
@@ -219,7 +218,7 @@ class PhaseDesign:
         schedule = self._schedule()
 
         def at(noise: float) -> Event:
-            return sampled(schedule, noisy_sum(self.mechanism, noise))
+            return schedule.sampled(noisy_sum(self.mechanism, noise))
 
         views = {
             # A view has a share of the noise: whoever knows the rest of it subtracts that.

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from ...accountant.errors import InvalidInput
-from .sampling import ALLOCATED, REPLACED, SHUFFLED
+from .schedule import ALLOCATED, REPLACED, SHUFFLED
 
 if TYPE_CHECKING:
     from ...accountant.events import Event

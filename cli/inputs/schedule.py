@@ -10,12 +10,22 @@ import typer
 
 from ...accountant import validate
 from ...accountant.errors import InvalidInput
-from . import options, sampling
+from ...accountant.rounding import rate_shown
+from . import options
 
 if TYPE_CHECKING:
     from ...accountant.events import Event
 
 T = TypeVar("T")
+
+SAMPLERS: Final = options.SAMPLERS
+POISSON, SHUFFLED, FIXED_SIZE, REPLACED, ALLOCATED, FULL = SAMPLERS
+
+IN_PASSES: Final = (SHUFFLED, ALLOCATED)
+"""Samplers whose unit is a pass: each record is used once in it, and passes are counted."""
+
+OF_EXACT_SIZE: Final = (FIXED_SIZE, REPLACED)
+"""Samplers of exactly so many draws, which a rate does not describe."""
 
 CALIBRATE_EXAMPLE: Final = (
     "privplan calibrate --epsilon 2 --delta 1e-5 --records 60000 --batch 256 --epochs 10"
@@ -38,7 +48,7 @@ class Schedule:
     passes: int | None = None
     records: int | None = None
     batch: int | None = None
-    sampling: str = sampling.POISSON
+    sampling: str = POISSON
 
     @property
     def batches(self) -> int:
@@ -50,32 +60,86 @@ class Schedule:
     @property
     def repeats(self) -> int:
         """How often the event of `sampled` is repeated: passes, or steps."""
-        if self.sampling not in sampling.IN_PASSES or self.rate == 1.0:
+        if self.sampling not in IN_PASSES or self.rate == 1.0:
             return self.rounds
         return -(-self.rounds // self.batches) if self.passes is None else self.passes
 
     @property
     def shuffles(self) -> bool:
         """Whether Poisson sampling is assumed of what is usually a loader that shuffles."""
-        return self.passes is not None and self.rate < 1.0 and self.sampling == sampling.POISSON
+        return self.passes is not None and self.rate < 1.0 and self.sampling == POISSON
 
     def drawn_by(self, word: str | None) -> Schedule:
         """Return the schedule under another sampler; raise `InvalidInput` where it has none."""
         if word is None:
             return self
-        drawn = replace(self, sampling=options.word(sampling.SAMPLERS, sampling=word))
-        sampling.require_possible(drawn)
+        drawn = replace(self, sampling=options.word(SAMPLERS, sampling=word))
+        drawn._require_possible()
         return drawn
 
     def around(self, release: Event) -> Event:
         """Return the event of the whole run, in which every step makes `release`."""
         from ...accountant import events as ev
 
-        return ev.Repeat(self.repeats, sampling.sampled(self, release))
+        return ev.Repeat(self.repeats, self.sampled(release))
+
+    def sampled(self, release: Event) -> Event:
+        """Return the event that is repeated: a step, or a pass where the sampler has passes."""
+        from ...accountant import events as ev
+
+        if self.sampling == REPLACED:
+            assert self.batch is not None
+            assert self.records is not None
+            return ev.WithReplacement(self.batch, self.records, release)
+        if self.rate == 1.0:
+            return release  # every record is in every step, however it is drawn
+        if self.sampling == SHUFFLED:
+            return ev.ShuffledBatches(self.batches, release)
+        if self.sampling == ALLOCATED:
+            return ev.RandomAllocation(self.batches, 1, release)
+        if self.sampling == FIXED_SIZE:
+            assert self.batch is not None
+            assert self.records is not None
+            return ev.FixedSize(self.batch, self.records, release)
+        return ev.Poisson(self.rate, release)
 
     def text(self) -> str:
-        """Return the schedule for a person."""
-        return sampling.text(self)
+        """Return how often, and on which sample, noise is added, for a person."""
+        steps = f"{self.rounds:,} step" + ("" if self.rounds == 1 else "s")
+        passes = f"{self.repeats:,} pass" + ("" if self.repeats == 1 else "es")
+        if self.sampling == REPLACED:
+            return f"{steps}, each of {self.batch:,} draws of {self.records:,} records, put back"
+        if self.rate == 1.0:
+            return f"{steps}, every record in every step"
+        if self.sampling == SHUFFLED:
+            return f"{passes} of {self.batches:,} shuffled batches"
+        if self.sampling == ALLOCATED:
+            return f"{passes} of {self.batches:,} steps, each record in 1 of them at random"
+        if self.sampling == FIXED_SIZE:
+            return f"{steps}, each on exactly {self.batch:,} of {self.records:,} records"
+        return f"{steps}, Poisson sampling, rate {rate_shown(self.rate)}"
+
+    def _require_possible(self) -> None:
+        """Raise `InvalidInput` where a schedule does not say what its sampler needs."""
+        if self.sampling == FULL and self.rate != 1.0:
+            raise InvalidInput(
+                "`sampling` is full, and a step uses a part of the records only.",
+                "Full means that every record is in every step.",
+                "Give --rounds alone, or a --batch of all --records; or name the sampler of the "
+                "parts.",
+            )
+        if self.sampling in OF_EXACT_SIZE and self.records is None:
+            raise InvalidInput(
+                f"`sampling` is {self.sampling}, and `records` and `batch` are not given.",
+                "A rate does not say how many records are drawn, and of how many.",
+                "Give --records, --batch and --epochs in the place of --rate and --rounds.",
+            )
+        if self.sampling in IN_PASSES and self.rate == 0.0:
+            raise InvalidInput(
+                f"`rate` must be above 0 where `sampling` is {self.sampling}; it is 0.",
+                "A pass has 1 / rate steps.",
+                "Give a rate in (0, 1].",
+            )
 
 
 def given_by(context: typer.Context, example: str = CALIBRATE_EXAMPLE) -> str:
@@ -125,7 +189,7 @@ class ScheduleOptions:
     def schedule(self, kind: str) -> Schedule:
         """Return the schedule that the options of a `kind` (see `given_by`) describe."""
         if self.sampling is not None:
-            options.word(sampling.SAMPLERS, sampling=self.sampling)
+            options.word(SAMPLERS, sampling=self.sampling)
         if kind == "records":
             return from_epochs(self.records, self.batch, self.epochs).drawn_by(self.sampling)
         return from_rounds(self.rate, self.rounds, self.sampling)
@@ -161,7 +225,7 @@ def from_rounds(rate: float | None, rounds: int | None, word: str | None = None)
 
     Where every record is in every step (`full`), the rate goes without saying.
     """
-    if word == sampling.FULL and rate is None:
+    if word == FULL and rate is None:
         rate = 1.0
     return Schedule(
         rate=required(validate.probability, rate=rate),

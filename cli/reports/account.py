@@ -303,22 +303,15 @@ def warnings_beside(others: tuple[str, ...], risk: Risk) -> tuple[str, ...]:
     return tuple(f"Of the attack, whose advantage is delta at epsilon 0: {text}" for text in new)
 
 
+RISK_FACTS: Final = (
+    *("advantage", "fpr", "tpr", "prior", "bayes_risk", "guesses", "reconstruction", "from_fpr"),
+    *("mu", "mu_everywhere", "sentence"),
+)
+
+
 def risk_json(risk: Risk) -> dict[str, object]:
     """Return the JSON of a risk: each number with two ends."""
-    return {
-        "advantage": describe.ends(risk.advantage),
-        "fpr": risk.fpr,
-        "tpr": describe.ends(risk.tpr),
-        "prior": risk.prior,
-        "bayes_risk": describe.ends(risk.bayes_risk),
-        "guesses": risk.guesses,
-        "reconstruction": describe.ends(risk.reconstruction),
-        "from_fpr": risk.from_fpr,
-        "mu": describe.ends(risk.mu),
-        "mu_everywhere": describe.ends(risk.mu_everywhere),
-        "sentence": risk.sentence,
-        "assumes": dict(risk.assumes),
-    }
+    return {**describe.facts(risk, *RISK_FACTS), "assumes": dict(risk.assumes)}
 
 
 def risk_text(risk: Risk) -> str:

@@ -13,6 +13,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
 from ...accountant import rounding
+from .describe import facts
 
 if TYPE_CHECKING:
     from ...accountant.claims.table import Claim, Noise
@@ -34,32 +35,20 @@ HEADINGS_MEASURED: Final = ("claimed", "proven", "at least", "measured", "verdic
 """The headings where something has been measured."""
 
 
+ROW_FACTS: Final = (
+    *("system", "setting", "unit", "neighbours", "observer", "claimed", "proven", "lower"),
+    *("verdict", "delta", "quantity", "printed", "why", "source"),
+)
+NOISE_FACTS: Final = ("length", "unit", "neighbours", "observer", "delta", "proven", "published")
+
+
 def row_json(claim: Claim, measured: MeasuredRow | None = None) -> dict[str, object]:
     """Return a row of the JSON result; `measured` is null where nothing has been."""
     by = None
     if measured is not None:
-        by = {
-            "demo": measured.demo,
-            "kind": measured.kind,
-            "confidence": measured.confidence,
-            "contradicted": measured.contradicted,
-            "assumes": measured.assumes,
-        }
+        by = facts(measured, "demo", "kind", "confidence", "contradicted", "assumes")
     return {
-        "system": claim.system,
-        "setting": claim.setting,
-        "unit": claim.unit,
-        "neighbours": claim.neighbours,
-        "observer": claim.observer,
-        "claimed": claim.claimed,
-        "proven": claim.proven,
-        "lower": claim.lower,
-        "verdict": claim.verdict,
-        "delta": claim.delta,
-        "quantity": claim.quantity,
-        "printed": claim.printed,
-        "why": claim.why,
-        "source": claim.source,
+        **facts(claim, *ROW_FACTS),
         "measured": None if measured is None else measured.value,
         "measured_by": by,
     }
@@ -210,20 +199,8 @@ NOISE_HEADINGS: Final = ("Noise on each number", "deviation", "proves")
 
 def noise_json(line: Noise) -> dict[str, object]:
     """Return one line of `noise` in the JSON result."""
-    return {
-        "system": line.system,
-        "setting": line.setting,
-        "way": line.way,
-        "deviation": line.deviation,
-        "in": line.symbol,
-        "length": line.length,
-        "unit": line.unit,
-        "neighbours": line.neighbours,
-        "observer": line.observer,
-        "delta": line.delta,
-        "proven": line.proven,
-        "published": line.published,
-    }
+    where = facts(line, "system", "setting", "way", "deviation")
+    return {**where, "in": line.symbol, **facts(line, *NOISE_FACTS)}
 
 
 def noise_text(lines: Sequence[Noise], width: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
+from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Final, Literal
 
 from ...accountant import rounding
@@ -17,12 +17,16 @@ from ..terminal.output import paragraph, plain, table, wrapped
 
 if TYPE_CHECKING:
     from ...accountant.bound_routes import Route
+    from ...accountant.calibration_aims import Calibration
     from ...accountant.events import Event
     from ...accountant.guarantee import Bounds, Guarantee
     from ...accountant.records import Security
     from ...fl.frame.held_out_score import HeldOutScore
     from ...fl.frame.opening import Design
     from ...fl.running.prepared_run import PreparedRun
+
+PROVEN_FOR: Final = ("neighbours", "engine", "unit", "observer")
+"""What a guarantee says of its numbers, as JSON names it."""
 
 Quantity = Literal["epsilon", "delta"]
 """Which of the two numbers a person asked for; the other one was given."""
@@ -204,6 +208,26 @@ def phrase(event: Event) -> str:
     return text if len(text) <= 160 else text[:156] + " ..."
 
 
+def facts(found: object, *names: str) -> dict[str, object]:
+    """Return fields of a result as JSON has them: bounds with their two ends, unrounded.
+
+    >>> from ...accountant.guarantee import Bounds
+    >>> facts(Bounds(1.0, 2.5), "lower", "gap")
+    {'lower': 1.0, 'gap': 1.5}
+    """
+    from ...accountant.guarantee import Bounds
+
+    values = {name: getattr(found, name) for name in names}
+    return {
+        name: ends(value) if isinstance(value, Bounds) else value for name, value in values.items()
+    }
+
+
+def ends(bounds: Bounds) -> dict[str, float]:
+    """Return the JSON of two ends, unrounded."""
+    return {"lower": bounds.lower, "upper": bounds.upper}
+
+
 def guarantee_json(guarantee: Guarantee, quantity: Quantity) -> dict[str, object]:
     """Return the JSON result of `account`.
 
@@ -212,26 +236,28 @@ def guarantee_json(guarantee: Guarantee, quantity: Quantity) -> dict[str, object
     return {
         "epsilon": ends(guarantee.epsilon),
         "delta": ends(guarantee.delta) if quantity == "delta" else guarantee.delta.upper,
-        "neighbours": guarantee.neighbours,
-        "engine": guarantee.engine,
-        "unit": guarantee.unit,
-        "observer": guarantee.observer,
-        "lower_of_class": guarantee.lower_of_class,
-        "derivation": [
-            {
-                "stage": step.stage,
-                "statement": step.statement,
-                "source": step.source,
-                "conditions": list(step.conditions),
-            }
-            for step in guarantee.derivation
-        ],
+        **facts(guarantee, *PROVEN_FOR, "lower_of_class"),
+        "derivation": [asdict(step) for step in guarantee.derivation],
     }
 
 
-def ends(bounds: Bounds) -> dict[str, float]:
-    """Return the JSON of two ends, unrounded."""
-    return {"lower": bounds.lower, "upper": bounds.upper}
+def calibration_json(calibration: Calibration, delta: float) -> dict[str, object]:
+    """Return the JSON of the least noise that meets an epsilon at a delta, of whatever release."""
+    proven = calibration.guarantee
+    return {
+        "noise_multiplier": calibration.value,
+        "epsilon": ends(proven.epsilon),
+        "delta": delta,
+        "gap": calibration.gap,
+        "event": calibration.event.to_json(),
+        **facts(proven, *PROVEN_FOR),
+    }
+
+
+def assumptions_of(calibration: Calibration) -> tuple[str, ...]:
+    """Return what must be true of a run for what its noise proves to hold."""
+    proven = calibration.guarantee
+    return assumptions(calibration.event, proven.neighbours, proven.unit, proven.observer)
 
 
 def is_noise_removed(security: Security | None) -> bool:

@@ -85,9 +85,7 @@ class EpsilonPlan(SoughtNoise):
             text=self.text(calibration, rdp),
             number=rounding.bare(calibration.value),
             assumptions=(
-                *describe.assumptions(
-                    calibration.event, proven.neighbours, proven.unit, proven.observer
-                ),
+                *describe.assumptions_of(calibration),
                 *(options.delta_not_compared(self.delta, self.units) if self.delta else ()),
             ),
             warnings=(
@@ -103,20 +101,9 @@ class EpsilonPlan(SoughtNoise):
         """Return the JSON result."""
         from . import describe
 
-        proven = calibration.guarantee
         return {
-            "noise_multiplier": calibration.value,
-            "epsilon": describe.ends(proven.epsilon),
-            "delta": self.delta,
-            "gap": calibration.gap,
-            "event": calibration.event.to_json(),
-            "neighbours": proven.neighbours,
-            "engine": proven.engine,
-            "unit": proven.unit,
-            "observer": proven.observer,
-            "rounds": self.schedule.rounds,
-            "rate": self.schedule.rate,
-            "sampling": self.schedule.sampling,
+            **describe.calibration_json(calibration, self.delta),
+            **describe.facts(self.schedule, "rounds", "rate", "sampling"),
             "noise_multiplier_by_rdp": rdp,
             "epsilon_without_amplification": None if plain is None else plain.epsilon.upper,
         }
@@ -126,20 +113,15 @@ class EpsilonPlan(SoughtNoise):
         from . import describe
 
         noise = rounding.up(calibration.value)
-        if self.mechanism == "laplace":
-            meaning = f"scale = {noise} x L1 bound of one contribution"
-        else:
-            meaning = f"standard deviation = {noise} x clip norm"
         compared = "" if rdp is None else f"(RDP alone needs {rounding.up(rdp)})"
-        rows = [
-            ("noise multiplier", f"{noise:<14}{meaning}"),
-            *describe.guarantee_rows(calibration.guarantee, "epsilon"),
-            ("by", f"{describe.engine(calibration.guarantee.engine):<14}{compared}"),
-            ("over", self.schedule.text()),
-        ]
-        if self.group > 1:
-            rows.append(("per unit of", f"{self.group:,} records"))
-        return table(rows)
+        return table(
+            [
+                ("noise multiplier", f"{noise:<14}{self.meaning_of(noise)}"),
+                *describe.guarantee_rows(calibration.guarantee, "epsilon"),
+                ("by", f"{describe.engine(calibration.guarantee.engine):<14}{compared}"),
+                *self.rows(),
+            ]
+        )
 
     def shuffling(self, proven: Guarantee, plain: Guarantee | None) -> tuple[str, ...]:
         """Return the warning about loaders that shuffle, where epochs of Poisson samples are."""

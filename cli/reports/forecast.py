@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from ...accountant.records import Planned
     from ...fl.frame.opening import Note
     from ...fl.running.forecast import Change, Forecast, ObserverForecast
+    from ...fl.running.prepared_run import PreparedRun
 
 
 def counted_rows(plan: Planned) -> list[tuple[str, str]]:
@@ -149,24 +151,31 @@ def _observers(forecast: Forecast) -> str:
 
 
 def _basis(forecast: Forecast, expected: ObserverForecast, indent: str) -> str:
-    who = paragraph(indent, _observer_phrase(forecast, expected.observer))
-    if math.isinf(expected.epsilon.upper):
-        reason = describe.no_guarantee(forecast.prepared.plan.seen_by(expected.observer))
-        return who if reason is None else f"{who}\n{paragraph(f'{indent}because ', reason)}"
-    if not expected.rests_on:
-        return who
-    return f"{who}\n{paragraph(f'{indent}rests on: ', '; '.join(expected.rests_on))}"
+    prepared = forecast.prepared
+    who = paragraph(indent, observer_phrase(prepared, expected.observer))
+    said = basis_of(prepared, expected.observer, expected.epsilon.upper, expected.rests_on)
+    return f"{who}\n{paragraph(f'{indent}{said[0]}', said[1])}" if said else who
 
 
-def _observer_phrase(forecast: Forecast, observer: str) -> str:
-    """Return an observer in words, with what it sees."""
+def basis_of(
+    prepared: PreparedRun, observer: str, upper: float, rests_on: Sequence[str]
+) -> tuple[str, str] | None:
+    """Return what a number rests on, or why there is none, with a label; None for nothing."""
+    if math.isinf(upper):
+        reason = describe.no_guarantee(prepared.plan.seen_by(observer))
+        return None if reason is None else ("because ", reason)
+    return ("rests on: ", "; ".join(rests_on)) if rests_on else None
+
+
+def observer_phrase(prepared: PreparedRun, observer: str, *, whatever: bool = False) -> str:
+    """Return an observer in words, with what it sees; `whatever`: whatever a coalition holds."""
     from ...fl.observers.names import SILO_WITH_RECORDS, coalition_of
     from ...fl.observers.words import in_a_run, phrase
     from ...fl.running.forecast import told_every_message
 
-    prepared = forecast.prepared
     if coalition_of(observer) is not None:
-        return phrase(observer, prepared.settings.security.dropouts)
+        return phrase(observer, prepared.settings.security.dropouts, whatever=whatever)
+    # Where a unit is some of a user's records, who holds others of them is no part of the promise.
     apart = SILO_WITH_RECORDS in prepared.plan.guarantees or prepared.opening.claim.group > 1
     return in_a_run(
         observer,

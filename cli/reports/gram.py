@@ -38,16 +38,13 @@ class GramTarget:
         calibration = self.solve()
         proven = calibration.guarantee
         sigma = self.deviation(calibration.value, moved)
-        assumptions = describe.assumptions(
-            calibration.event, proven.neighbours, proven.unit, proven.observer
-        )
         conditions = (f"{text[0].upper()}{text[1:]}." for text in moved.conditions)
         return Report(
             result=self.result(calibration, sigma),
             text=self.text(calibration, sigma, moved),
             number=rounding.bare(calibration.value),
             assumptions=(
-                *assumptions,
+                *describe.assumptions_of(calibration),
                 *conditions,
                 *options.delta_not_compared(self.delta, self.units),
             ),
@@ -98,17 +95,9 @@ class GramTarget:
 
     def result(self, calibration: Calibration, sigma: float) -> dict[str, object]:
         """Return the JSON result: that of any noise, and the release."""
-        proven, bound = calibration.guarantee, self.bound
+        bound = self.bound
         return {
-            "noise_multiplier": calibration.value,
-            "epsilon": describe.ends(proven.epsilon),
-            "delta": self.delta,
-            "gap": calibration.gap,
-            "event": calibration.event.to_json(),
-            "neighbours": proven.neighbours,
-            "engine": proven.engine,
-            "unit": proven.unit,
-            "observer": proven.observer,
+            **describe.calibration_json(calibration, self.delta),
             "rounds": 1,
             "rate": 1.0,
             "sampling": "full",
@@ -117,11 +106,7 @@ class GramTarget:
             "release": "gram",
             "sigma": sigma,
             "sensitivity": {name: self.norms(name) for name in ("add-remove", "replace-one")},
-            "dimension": bound.dimension,
-            "classes": bound.classes,
-            "label_weight": bound.label_weight,
-            "by_class": bound.by_class,
-            "rows": bound.rows,
+            **describe.facts(bound, "dimension", "classes", "label_weight", "by_class", "rows"),
             "row_square": float(bound.row_square),
             "values": bound.values,
         }

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ...accountant import rounding
-from ..inputs.sampling import ALLOCATED, POISSON
+from ..inputs.schedule import ALLOCATED, POISSON
 from . import describe
 
 if TYPE_CHECKING:

@@ -83,14 +83,11 @@ class RiskPlan(SoughtNoise):
         """Return the report."""
         calibration = self.solve()
         usual = self.through_epsilon()
-        proven = calibration.guarantee
         return Report(
             result=self._result(calibration, usual),
             text=self._text(calibration, usual),
             number=rounding.bare(calibration.value),
-            assumptions=describe.assumptions(
-                calibration.event, proven.neighbours, proven.unit, proven.observer
-            ),
+            assumptions=describe.assumptions_of(calibration),
             warnings=(*self._shuffling(calibration), *self._caveats(calibration)),
         )
 
@@ -108,38 +105,27 @@ class RiskPlan(SoughtNoise):
                 "delta": proven.delta.upper,
                 "says": CERTIFICATES[self.target.measure],
             },
-            "neighbours": proven.neighbours,
-            "engine": proven.engine,
-            "unit": proven.unit,
-            "observer": proven.observer,
-            "rounds": self.schedule.rounds,
-            "rate": self.schedule.rate,
-            "sampling": self.schedule.sampling,
+            **describe.facts(proven, *describe.PROVEN_FOR),
+            **describe.facts(self.schedule, "rounds", "rate", "sampling"),
             "noise_multiplier_through_epsilon": usual,
         }
 
     def _text(self, calibration: Calibration, usual: float | None) -> str:
         proven, noise = calibration.guarantee, rounding.up(calibration.value)
-        meaning = (
-            f"scale = {noise} x L1 bound of one contribution"
-            if self.mechanism == "laplace"
-            else f"standard deviation = {noise} x clip norm"
-        )
         compared = ""
         if usual is not None:
             compared = f"(an epsilon at delta {USUAL_DELTA:g} needs noise {rounding.up(usual)})"
         changed = describe.change(proven.neighbours, proven.unit)
-        rows = [
-            ("noise multiplier", f"{noise:<14}{meaning}"),
-            ("proves", f"{self._stated(calibration.risk, guaranteed=True)}, {changed}"),
-            ("attained", f"{self._stated(calibration.risk, guaranteed=False)}, by some attack"),
-            *wrapped("in words", self._words(calibration)),
-            ("by", f"{describe.engine(proven.engine):<14}{compared}".rstrip()),
-            ("over", self.schedule.text()),
-        ]
-        if self.group > 1:
-            rows.append(("per unit of", f"{self.group:,} records"))
-        return table(rows)
+        return table(
+            [
+                ("noise multiplier", f"{noise:<14}{self.meaning_of(noise)}"),
+                ("proves", f"{self._stated(calibration.risk, guaranteed=True)}, {changed}"),
+                ("attained", f"{self._stated(calibration.risk, guaranteed=False)}, by some attack"),
+                *wrapped("in words", self._words(calibration)),
+                ("by", f"{describe.engine(proven.engine):<14}{compared}".rstrip()),
+                *self.rows(),
+            ]
+        )
 
     def _stated(self, risk: Bounds, *, guaranteed: bool) -> str:
         """Return the end that is guaranteed, or the one that is attained, in words."""

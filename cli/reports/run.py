@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Final
 from ...accountant import rounding
 from ...accountant.errors import counted
 from ...fl.observers.assumptions import remedies
-from ...fl.observers.names import SILO_WITH_RECORDS, Coalition, coalition_of, observer_fields
-from ...fl.observers.words import in_a_run, phrase, unit_before
+from ...fl.observers.names import Coalition, coalition_of, observer_fields
+from ...fl.observers.words import unit_before
 from ...fl.settings.schema import circumstances_of
 from ..terminal.output import Report, plain, table, wrapped
 from . import describe
-from .forecast import counted_rows, note_rows, notes_json
+from .forecast import basis_of, counted_rows, note_rows, notes_json, observer_phrase
 
 if TYPE_CHECKING:
     from ...accountant.guarantee import Guarantee
@@ -202,14 +202,13 @@ def _proven_rows(ready: ReadyRun, result: RunResult) -> list[tuple[str, str]]:
             f"{rounding.as_given(claim.delta)}, {changed}",
         )
     )
-    rows.append(("against", _observer_phrase(ready, claim.observer)))
+    rows.append(("against", observer_phrase(ready.prepared, claim.observer)))
     rows += _basis(ready, claim.observer, first)
     # Who learns the same whatever it holds has one line, not one for each case.
     for who, guarantee in result.guarantees.items():
         if who != claim.observer and not _knows_no_more_by_holding(result, who):
-            whom = _observer_phrase(
-                ready, who, whatever=_knows_no_more_by_holding(result, f"{who}-with-records")
-            )
+            same = _knows_no_more_by_holding(result, f"{who}-with-records")
+            whom = observer_phrase(ready.prepared, who, whatever=same)
             rows.append(("", f"{_epsilon_text(guarantee)} against {whom}"))
             rows += _basis(ready, who, guarantee)
     prepared = ready.prepared
@@ -227,11 +226,9 @@ def _knows_no_more_by_holding(result: RunResult, who: str) -> bool:
 
 def _basis(ready: ReadyRun, who: str, guarantee: Guarantee) -> list[tuple[str, str]]:
     """Return what stands under a number: what it rests on, or why there is none."""
-    if math.isinf(guarantee.epsilon.upper):
-        reason = describe.no_guarantee(ready.prepared.plan.seen_by(who))
-        return [] if reason is None else wrapped("", f"because {reason}")
-    suppositions = _rests_on(ready, who, guarantee)
-    return wrapped("", f"rests on: {'; '.join(suppositions)}") if suppositions else []
+    upper, rests_on = guarantee.epsilon.upper, _rests_on(ready, who, guarantee)
+    said = basis_of(ready.prepared, who, upper, rests_on)
+    return wrapped("", "".join(said)) if said else []
 
 
 def _rests_on(ready: ReadyRun, who: str, guarantee: Guarantee) -> tuple[str, ...]:
@@ -244,24 +241,6 @@ def _rests_on(ready: ReadyRun, who: str, guarantee: Guarantee) -> tuple[str, ...
 def _epsilon_text(guarantee: Guarantee) -> str:
     upper = guarantee.epsilon.upper
     return "no guarantee" if math.isinf(upper) else f"epsilon {rounding.up(upper)}"
-
-
-def _observer_phrase(ready: ReadyRun, observer: str, *, whatever: bool = False) -> str:
-    prepared = ready.prepared
-    if coalition_of(observer) is not None:
-        return phrase(observer, prepared.settings.security.dropouts, whatever=whatever)
-    from ...fl.running.forecast import told_every_message
-
-    # Where a unit is some of a user's records, who holds others of them is no part of the promise.
-    apart = SILO_WITH_RECORDS in prepared.plan.guarantees or prepared.opening.claim.group > 1
-    return in_a_run(
-        observer,
-        prepared.opening.aggregation,
-        unit=prepared.opening.claim.unit,
-        told_apart=apart,
-        noise_removed=describe.is_noise_removed(prepared.opening.security),
-        told=observer in told_every_message(prepared.system),
-    )
 
 
 def _assumptions(ready: ReadyRun) -> tuple[str, ...]:

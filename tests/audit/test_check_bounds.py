@@ -13,7 +13,7 @@ from scipy import stats
 from privplan.accountant import events as ev
 from privplan.accountant.account import account, bounds_on_epsilon
 from privplan.accountant.amplification.occurrences import presence
-from privplan.audit.check.with_replacement import most_occurrences
+from privplan.audit.check.kept_records import most_occurrences
 
 from ..cases import for_each
 from .described import checked, errors

@@ -353,7 +353,7 @@ def test_what_happens_beside_a_group_is_paid_for_each_of_its_records(records: in
     from privplan.audit.check import sampler_events
     from privplan.audit.check.bounding_event import PhaseDraws
     from privplan.audit.check.checked_run import CheckedRun
-    from privplan.audit.check.with_replacement import most_occurrences
+    from privplan.audit.check.kept_records import most_occurrences
     from privplan.audit.description.merging import describe
     from privplan.audit.description.run_description import Phase
 

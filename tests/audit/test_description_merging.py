@@ -160,7 +160,7 @@ def test_facts_as_json() -> None:
     unsaid = dict.fromkeys(("moves", "family", "of_batch"))
     facts = {"epsilon": Decimal("1.19"), "phases": [[1.5, 0.25, 7]], "releases": [{"what": "a"}]}
     row = {"what": "a", "noise_multiplier": None, "count": 1, **unsaid}
-    written = facts_json(describe([stated(**facts)]))
+    written = facts_json(describe([stated(**facts)]).facts)
     assert json.loads(json.dumps(written)) == written
     assert written["claim.epsilon"] == {"value": 1.19, "provenance": "stated", "source": "run.toml"}
     assert written["schedule.phases"]["value"] == [[1.5, 0.25, 7]]

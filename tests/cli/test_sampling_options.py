@@ -9,7 +9,7 @@ import pytest
 import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.events import from_json
-from privplan.cli.inputs import options, sampling
+from privplan.cli.inputs import options, schedule
 
 from ..cases import for_each
 from .conftest import Outcome, Refused, Run
@@ -48,9 +48,9 @@ epochs = 3
 
 
 def test_the_words_have_names() -> None:
-    words = (sampling.POISSON, sampling.SHUFFLED, sampling.FIXED_SIZE, sampling.REPLACED)
-    assert (*words, sampling.ALLOCATED, sampling.FULL) == options.SAMPLERS
-    assert set(WRAPPERS) == set(options.SAMPLERS) - {sampling.FULL}
+    words = (schedule.POISSON, schedule.SHUFFLED, schedule.FIXED_SIZE, schedule.REPLACED)
+    assert (*words, schedule.ALLOCATED, schedule.FULL) == options.SAMPLERS
+    assert set(WRAPPERS) == set(options.SAMPLERS) - {schedule.FULL}
 
 
 def calibrated(asked: Run, sampler: str, neighbours: str = "zero-out") -> Outcome:

@@ -1,11 +1,15 @@
-"""Releases that nobody counted: other starts, other periods, other models."""
+"""What the number leaves out, or is another's: releases, deltas, and settings that differ."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
+from ....accountant.delta_checks import DELTA_LIMIT, DELTA_TOPIC, allows_publishing
 from ....accountant.errors import counted
-from ..check_case import CheckCase, reference_of
+from ....accountant.rounding import as_given
+from ...reproduction.matching import is_target
+from ..check_case import CheckCase, between, reference_of
 from ..completions.facts import periods
 from .cause_rule import CauseFinding, cause_rule
 
@@ -89,3 +93,129 @@ def mid_epoch_value(case: CheckCase) -> CauseFinding | None:
         return None
     step = "Read epsilon after the last step that was released."
     return CauseFinding(case.severity_of(near), near.says, step, case.reference)
+
+
+NEXT: Final = f"Choose a delta well below 1 / records: {DELTA_TOPIC}."
+ABOUT: Final = 0.05
+"""Relative excess over 1/n of a delta that was chosen as 1/n and printed with one digit."""
+
+RULE_TOLERANCE: Final = 2e-3
+"""Relative difference at which a delta still is 1 / batches, as it is printed."""
+
+
+@cause_rule("delta-too-large", "Delta is so large that publishing one unit satisfies it.")
+def delta_too_large(case: CheckCase) -> CauseFinding | None:
+    """Fire where delta allows to publish one unit; a warning where it is 1/n itself."""
+    delta, units, unit = case.settings.delta, case.run.units, case.settings.unit
+    if delta is None or delta <= 0.0:
+        return None
+    if delta >= DELTA_LIMIT:
+        return CauseFinding("error", f"Delta is {as_given(delta)}, one half or more.", NEXT)
+    if units is None or not allows_publishing(delta, units):
+        return None
+    equal = delta * units <= 1.0 + ABOUT
+    says = (
+        f"Delta {as_given(delta)} is {'about' if equal else 'more than'} one in the {units:,} "
+        f"{unit}s: publishing one {unit} at random satisfies it with epsilon 0."
+    )
+    return CauseFinding("warning" if equal else "error", says, NEXT)
+
+
+@cause_rule(
+    "delta-rule",
+    "Delta was set by a rule (1/records, 1/batches), or the number is that of another delta.",
+)
+def delta_rule(case: CheckCase) -> CauseFinding | None:
+    """Fire where delta is 1/batches, or the claim is the number of 1/records or 1/batches."""
+    near = case.near("delta-one-over-records", "delta-one-over-batches", "other-delta")
+    if near is not None:
+        step = "State the delta that epsilon was computed for."
+        return CauseFinding(case.severity_of(near), near.says, step, case.reference)
+    delta, batches = case.settings.delta, case.settings.steps_per_epoch
+    by_batches = case.run.delta_rule == "1/batches" or (
+        delta is not None
+        and batches is not None
+        and batches > 1
+        and abs(delta * batches - 1.0) <= RULE_TOLERANCE
+        and batches != case.run.units
+    )
+    if by_batches:
+        says = "Delta is one in the number of batches, which is far fewer than there are records."
+        stated = case.run.delta_rule == "1/batches" or case.run.units is not None
+        return CauseFinding("error" if stated else "warning", says, NEXT)
+    if case.run.delta_rule == "1/records":
+        says = "Delta is one in the number of records, so it allows to publish one of them."
+        return CauseFinding("warning", says, NEXT)
+    return None
+
+
+@cause_rule("contradiction", "Two facts cannot both be true.")
+def contradiction(case: CheckCase) -> CauseFinding | None:
+    """Fire where two facts cannot both be true."""
+    contradictions = case.run.contradictions
+    if not contradictions:
+        return None
+    says = " ".join(each.says for each in contradictions)
+    return CauseFinding("error", says, "Correct one of them: the verdict rests on both.")
+
+
+@cause_rule(
+    "other-settings",
+    "The number is that of other settings, or no common accountant gives it for these.",
+)
+def other_settings(case: CheckCase) -> CauseFinding | None:
+    """Fire where other settings give the claim, or no common accountant gives it for these."""
+    near = case.near(
+        "other-rate",
+        "other-batch",
+        "other-noise",
+        "other-records",
+        "more-steps",
+        "no-amplification",
+    )
+    step = "Give the settings that the number was computed for, or compute it again for these."
+    if near is not None:
+        return CauseFinding(case.severity_of(near), near.says, step, case.reference)
+    recomputation = case.recomputation
+    if recomputation.same or recomputation.near or not recomputation.comparable:
+        return None
+    if case.claim is None or (case.standing == "holds" and is_target(case.claim)):
+        return None
+    if is_target(case.claim) and not case.short:
+        return None
+    says = (
+        "No common accountant gives this number for these settings, nor for those settings near "
+        "them that were tried."
+    )
+    return CauseFinding(case.severity(), says, step, case.reference)
+
+
+@cause_rule(
+    "below-proven",
+    "The number is below what is proven, and nothing more particular explains it.",
+)
+def below_proven(case: CheckCase) -> CauseFinding | None:
+    """Fire where the claim is false; it is asked where no other rule finds an error."""
+    if case.standing != "false" or case.proof.bounds is None or case.run.contradictions:
+        return None
+    assert case.claim is not None
+    says = (
+        f"The claim is {case.claim.value:g}, at most {as_given(case.claim.highest)} before it was "
+        f"rounded, and {case.run.currency} is {between(case.proof.bounds)} for these settings."
+        if case.claim.half_unit
+        else f"The claim is {case.claim.value:g}, and {case.run.currency} is "
+        f"{between(case.proof.bounds)} for these settings."
+    )
+    step = "Give the settings that the number was computed for, or print what is proven."
+    return CauseFinding("error", says, step, case.proof.bounds)
+
+
+@cause_rule("budget", "The claim is a round number, chosen beforehand, and the settings keep it.")
+def budget(case: CheckCase) -> CauseFinding | None:
+    """Fire where a round number, chosen beforehand, is kept by the settings."""
+    if case.claim is None or case.short or not is_target(case.claim):
+        return None
+    if case.recomputation.same or not case.recomputation.comparable:
+        return None
+    says = "The claim is a round number, as a budget is: these settings keep it."
+    return CauseFinding("info", says, "Print what the settings prove, if that is smaller.")

@@ -20,7 +20,7 @@ from privplan.audit.budget import audit_budget, audit_ledger
 from privplan.audit.budget.report import Chain
 from privplan.audit.edits import edits_of
 from privplan.audit.ledger.entries import Entry, Ledger
-from privplan.audit.ledger.votes import score_of
+from privplan.audit.ledger.phases import score_of
 from privplan.fl.aggregation.sums import float_sum
 from privplan.fl.data.held_out import held_out
 from privplan.fl.disco import system as disco
