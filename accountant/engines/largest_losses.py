@@ -91,6 +91,15 @@ class LargestLosses:
             max(self.added.lower, self.removed.lower), max(self.added.upper, self.removed.upper)
         )
 
+    def then(self, how: str, *, exact: bool = True) -> LargestLosses:
+        """Return the same after one more step, said by `how`; if not `exact` without lower ends."""
+        told = replace(self, statement=f"{self.statement[:-1]}; {how}")
+        return told if exact else told.upper_only()
+
+    def times(self, count: int) -> LargestLosses:
+        """Return the sums of `count` such losses."""
+        return replace(self, added=self.added.times(count), removed=self.removed.times(count))
+
     def upper_only(self) -> LargestLosses:
         """Return the same without lower ends."""
         return replace(
@@ -188,9 +197,8 @@ def _poisson(event: ev.Poisson, neighbours: Neighbours) -> LargestLosses:
         return LargestLosses.alike(Range(0.0, 0.0), "A rate of 0 releases nothing about anybody.")
     if neighbours != "add-remove" and _holds_bare(inner):
         # The same sample holds one value or the other, so it shows no more than the release.
-        plain = largest_losses(inner, neighbours)
         how = "sampled, which is not seen to gain where two values are compared."
-        return replace(plain.upper_only(), statement=f"{plain.statement[:-1]}; {how}")
+        return largest_losses(inner, neighbours).then(how, exact=False)
     base = largest_losses(inner, "add-remove")
     added, removed = amplified(rate, base.added), lessened(rate, base.removed)
     name = f"{base.statement[:-1]}; Poisson sampling at rate {rate:g}"
@@ -215,9 +223,8 @@ def _fixed_size(event: ev.FixedSize, neighbours: Neighbours) -> LargestLosses:
     if neighbours == "zero-out":
         if not isinstance(inner, _SUMS):
             # The same sample holds the unit or zeros, so it shows no more than the release.
-            plain = _together(inner, neighbours)
-            plain = plain if isinstance(inner, _NOISY) else plain.upper_only()
-            return replace(plain, statement=f"{plain.statement[:-1]}; {name}: nothing is gained.")
+            how = f"{name}: nothing is gained."
+            return _together(inner, neighbours).then(how, exact=isinstance(inner, _NOISY))
         far, near = quotient(2, inner.noise_multiplier), quotient(1, inner.noise_multiplier)
         loss = difference(amplified(rate, far), amplified(rate, near))
         loss = Range(loss.lower, min(loss.upper, near.upper))
@@ -257,21 +264,18 @@ def _with_replacement(event: ev.WithReplacement, neighbours: Neighbours) -> Larg
         # In every batch at most all draws are the unit.
         base = _together(ev.Group(batch, inner), neighbours)
         exact = population == 1 or isinstance(inner, (ev.Gaussian, ev.DiscreteGaussian))
-        base = base if exact and isinstance(inner, _NOISY) else base.upper_only()
-        return replace(base, statement=f"{base.statement[:-1]}; {name}: nothing is gained.")
+        return base.then(f"{name}: nothing is gained.", exact=exact and isinstance(inner, _NOISY))
     require_both_drawn(1, population, neighbours)
     twice = _two_steps(inner)
     drawn = largest_losses(ev.Group(batch, ev.Poisson(1.0 / population, twice)), "add-remove")
     how = f"{name}: as many records that each join at rate 1 / {population:,}, two steps each."
-    drawn = replace(drawn, statement=f"{drawn.statement[:-1]}; {how}")
-    return drawn if isinstance(inner, _NOISY) else drawn.upper_only()
+    return drawn.then(how, exact=isinstance(inner, _NOISY))
 
 
 @largest_losses.register(ev.ClientSampled)
 def _client_sampled(event: ev.ClientSampled, neighbours: Neighbours) -> LargestLosses:
     # Whoever sees the client take part sees all that it releases.
-    base = _together(event.event, neighbours)
-    return replace(base, statement=f"{base.statement[:-1]}; seen when the client takes part.")
+    return _together(event.event, neighbours).then("seen when the client takes part.")
 
 
 def _together(event: ev.Event, neighbours: Neighbours) -> LargestLosses:
@@ -303,10 +307,8 @@ def _allocation(event: ev.RandomAllocation, neighbours: Neighbours) -> LargestLo
         raise _unknown(f"random allocation of `{sized.type}`")
     base = largest_losses(event.event, neighbours)
     # The mean over sets of steps of e^(sum of losses) is e^(chosen f) where every loss is f.
-    if not isinstance(event.event, _NOISY):
-        base = base.upper_only()
-    how = f"{base.statement[:-1]}; {event.chosen:,} of {event.steps:,} steps, all extreme at once."
-    return LargestLosses(base.added.times(event.chosen), base.removed.times(event.chosen), how)
+    how = f"{event.chosen:,} of {event.steps:,} steps, all extreme at once."
+    return base.times(event.chosen).then(how, exact=isinstance(event.event, _NOISY))
 
 
 @largest_losses.register(ev.ShuffledBatches)
@@ -319,9 +321,8 @@ def _shuffled_batches(event: ev.ShuffledBatches, neighbours: Neighbours) -> Larg
     if neighbours != "add-remove":
         # Others at -1: where all sums are extreme, the means of e^2t and e^t over batches differ by
         # what one batch shows.
-        base = base if is_sum else base.upper_only()
-        how = f"{base.statement[:-1]}; in one of {batches:,} shuffled batches, all extreme at once."
-        return replace(base, statement=how)
+        how = f"in one of {batches:,} shuffled batches, all extreme at once."
+        return base.then(how, exact=is_sum)
     replaced = largest_losses(*replaced_release(inner))
     loss = replaced.worse.plus(base.worse)
     how = f"{base.statement[:-1]}; in shuffled batches, with a replaced record in another batch."
@@ -343,9 +344,8 @@ def _shuffled_batches(event: ev.ShuffledBatches, neighbours: Neighbours) -> Larg
 def _shuffle(event: ev.Shuffle, neighbours: Neighbours) -> LargestLosses:
     if neighbours == "add-remove":
         raise _unknown("a shuffled round under add-remove", "Ask under replace-one or zero-out.")
-    local = largest_losses(event.event, neighbours).upper_only()
-    how = f"{local.statement[:-1]}; the shuffler is not seen to gain at delta 0."
-    return replace(local, statement=how)
+    how = "the shuffler is not seen to gain at delta 0."
+    return largest_losses(event.event, neighbours).then(how, exact=False)
 
 
 @largest_losses.register(ev.Group)
@@ -354,9 +354,7 @@ def _group(event: ev.Group, neighbours: Neighbours) -> LargestLosses:
     sampled = event.event
     # Under Poisson sampling all records may be drawn, or none: the binomial mean is a power.
     exact = isinstance(sampled, ev.Poisson) and isinstance(sampled.event, _NOISY)
-    base = base if exact else base.upper_only()
-    how = f"{base.statement[:-1]}; a unit of {event.size:,} records."
-    return LargestLosses(base.added.times(event.size), base.removed.times(event.size), how)
+    return base.times(event.size).then(f"a unit of {event.size:,} records.", exact=exact)
 
 
 def _two_steps(inner: ev.Event) -> ev.Event:
