@@ -142,6 +142,12 @@ def require_same_features(model: Model, federation: Federation) -> None:
 
 def require_likelihood(model: Model) -> None:
     """Raise `Unsupported` for a model under which a record by itself has no likelihood."""
+    if model.numbers:
+        raise Unsupported(
+            f"The model {model.name} cannot be attacked by membership inference.",
+            "It predicts a number, and scores of membership are made of the likelihood of a class.",
+            "Audit it by canaries: the tiers claim and robust.",
+        )
     if not model.loss.additive:
         raise Unsupported(
             f"The model {model.name} cannot be attacked by membership inference.",
