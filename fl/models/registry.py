@@ -8,10 +8,16 @@ from typing import Final, TypeAlias
 from ...accountant import validate
 from ...accountant.decoding import nearest
 from ...accountant.errors import InvalidInput
-from ..declarations.toml_words import LOSSES_OF_NUMBERS as LOSS_NAMES_OF_NUMBERS
 from .images import ChannelDropout, Convolution, Flatten, Images, MaxPool
 from .layers import Dropout, Layer, Linear, Normalise, Relu
-from .losses import NAMED_LOSSES, BinaryCrossEntropy, CoxPartialLikelihood, CrossEntropy, Loss
+from .losses import (
+    LOSSES_OF_NUMBERS,
+    NAMED_LOSSES,
+    BinaryCrossEntropy,
+    CoxPartialLikelihood,
+    CrossEntropy,
+    Loss,
+)
 from .model import Model
 
 _HIDDEN_WIDTH: Final = 30
@@ -35,6 +41,11 @@ _ALEXNET_IMAGES: Final = {28**2: (1, 28), 32**2: (1, 32), 3 * 32**2: (3, 32)}
 _ModelParts: TypeAlias = tuple[int, Loss, tuple[Layer, ...]]
 _ModelBuilder: TypeAlias = Callable[[int, int, float], _ModelParts]
 _LayersBuilder: TypeAlias = Callable[[int, int, float], tuple[Layer, ...]]
+
+NAMES_OF_LOSSES_OF_NUMBERS: Final = tuple(
+    name for name, loss in NAMED_LOSSES.items() if loss in LOSSES_OF_NUMBERS
+)
+"""The losses of labels that are numbers, by name."""
 
 USUAL_LOSS_OF_NUMBERS: Final = "squared"
 """What is minimised for labels that are numbers, where nothing is said."""
@@ -98,7 +109,7 @@ def model_named(
 
 
 def _loss_of_numbers(name: str, classes: int, loss: str) -> Loss:
-    kind = NAMED_LOSSES[validate.choice(LOSS_NAMES_OF_NUMBERS, loss=loss)]
+    kind = NAMED_LOSSES[validate.choice(NAMES_OF_LOSSES_OF_NUMBERS, loss=loss)]
     _fits(name, name in _LAYERS, "classes or times, and labels are numbers", _LINE)
     _fits(name, classes == 1, f"one score of numbers, `classes` 1; it is {classes}", "softmax")
     return kind()
