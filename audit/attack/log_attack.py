@@ -29,6 +29,7 @@ from ...fl.log import BadLine, LogWriter, Sidecar, read
 from ...fl.log.canonical import SEALED
 from ...fl.log.reader import log_of
 from ...fl.log.signing import OTHER_KEY
+from ...fl.tables.table import Table
 from ..budget import audit_budget
 from ..configuration.comparison import require_as_configured
 from ..configuration.logged_settings import (
@@ -47,6 +48,7 @@ from ..measurement import Measurement, Tier
 from ..results import append_results, results_in
 from ..verify import Verification, verify
 from .given_code import with_code_of
+from .own_table import place_of, with_own_table
 from .report import ATTACK_TIERS, AttackReport, AttackRequest, SkippedTier
 from .tiers import TierFunctions, canary_count, require_feasible
 
@@ -296,18 +298,25 @@ class _Attack:
                 settings, seed=self.request.seed, alpha=self.request.alpha
             )
         )
-        if settings.data.path is None:
+        if settings.data.name in PUBLIC_DATASETS:
             self._publish(measurements)
             return
-        self.warnings.append(f"Membership read the records in {settings.data.path}.")
+        given = self.request.data
+        assert given is not None
+        read = f"the records in {given}" if settings.data.name != TABLE else place_of(given)
+        self.warnings.append(f"Membership read {read}.")
         if self.append:
             self.appended += append_results(self.folder, sealed=measurements, key=self.key).lines
         self._seal("membership", measurements)
 
     def _with_records(self) -> Settings:
-        """Return the settings with the path of the records: the one that was given, or none."""
-        data = replace(self.settings.data, path=self.request.data)
-        settings = replace(self.settings, data=data)
+        """Return the settings with the place of the records: the one that was given, or none."""
+        given = self.request.data
+        if self.settings.data.name == TABLE:
+            settings = with_own_table(self.settings, self.opened, self.folder, given)
+        else:
+            assert not isinstance(given, Table)  # which was refused
+            settings = replace(self.settings, data=replace(self.settings.data, path=given))
         self._require_same_records(settings)
         return settings
 
@@ -315,10 +324,13 @@ class _Attack:
         """Raise `InvalidInput` unless a person says where the records are, if they are files."""
         name = self.settings.data.name
         if name == TABLE:
+            with_own_table(self.settings, self.opened, self.folder, self.request.data)
+            return
+        if isinstance(self.request.data, Table):
             raise InvalidInput(
-                "Membership does not read tables yet.",
-                "A log names no file of a silo, and no list of users.",
-                "Use another tier: claim and robust need no records.",
+                f"`data` is a table, and the run is on {name}.",
+                "What is found out about other records says nothing about it.",
+                "Leave it out, or give the path of the records.",
             )
         if (name in PUBLIC_DATASETS) == (self.request.data is None):
             return

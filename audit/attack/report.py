@@ -9,6 +9,7 @@ from typing import Final
 from ...accountant import validate
 from ...accountant.errors import InvalidInput
 from ...accountant.records import Claim
+from ...fl.tables.table import Table
 from ..measurement import NOT_PROOF, Measurement, Tier, Verdict
 from ..verify import Checked, Signature
 
@@ -23,7 +24,8 @@ class AttackRequest:
     `tiers` are those that must be taken (none: `audit.attack.log_attack.DEFAULT_TIERS`, as far as
     they can be), `observer` whose view it takes (None: that of the claim).  `rounds` makes fewer
     rounds than the run's plan.  `seed` makes the rehearsal reproducible.  `data` is where the run's
-    records are, which only membership reads, and which never comes out of the folder.  `code` are
+    records are, which only membership reads, and which never comes out of the folder: a path, of a
+    run on a table that of the configuration which names its files, or the table itself.  `code` are
     the files of a model and a loss of one's own: they are executed, if their digests are the log's.
 
     Range: `confidence` in (0, 1), the counts 1 or above, `seed` 0 or above.  Raises `InvalidInput`.
@@ -35,7 +37,7 @@ class AttackRequest:
     rounds: int | None = None
     seed: int | None = None
     confidence: float = 0.95
-    data: Path | None = None
+    data: Path | Table | None = None
     code: tuple[Path, ...] = ()
 
     def __post_init__(self) -> None:

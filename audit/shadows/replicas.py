@@ -198,7 +198,12 @@ def _prepared(settings: Settings, federation: Federation, streams: Streams) -> P
     from ...fl.training.chosen_model import chosen_model
     from ...fl.training.local_training import TorchLocalTraining
 
-    model = chosen_model(settings, federation.features.shape[1:], federation.classes)
+    model = chosen_model(
+        settings,
+        federation.features.shape[1:],
+        federation.classes,
+        numbers=federation.task == "regression",
+    )
     system = build(settings, federation, TorchLocalTraining(settings, federation, model), streams)
     return PreparedRun(
         settings,

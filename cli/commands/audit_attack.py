@@ -70,7 +70,8 @@ Data = Annotated[
     Path | None,
     typer.Option(
         metavar="PATH",
-        help="The run's records, which only membership reads.  A log names none.",
+        help="The run's records, which only membership reads; of a table, the configuration that "
+        "names its files (DIR/config.toml).  A log names none.",
         show_default=False,
     ),
 ]

@@ -64,6 +64,7 @@ def canary_federation(
         silo=np.concatenate((real.silo, silo)),
         test_features=real.test_features,
         test_labels=real.test_labels,
+        label_range=real.label_range,
         test_silo=real.test_silo,
         absent_users=True,
         empty_silos=True,

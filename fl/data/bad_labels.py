@@ -31,10 +31,10 @@ def with_bad_labels(
     """
     bad = validate.probability(bad_silos=silos)
     changed = validate.probability(bad_labels=records)
-    if federation.task == "survival":
+    if federation.task not in ("binary", "multiclass"):
         raise InvalidInput(
             f"The data set {federation.name} has no class labels that could be bad.",
-            "Its labels are times and events.",
+            "Its labels are times or numbers.",
             "Leave `bad_silos` and `bad_labels` out.",
         )
     labels = federation.labels.copy()

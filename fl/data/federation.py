@@ -25,7 +25,7 @@ from .groups import Groups, Pairs, pairs_of
 if TYPE_CHECKING:
     from .held_out import HeldOutRows
 
-Task = Literal["binary", "multiclass", "survival"]
+Task = Literal["binary", "multiclass", "survival", "regression"]
 TASKS: Final[tuple[Task, ...]] = get_args(Task)
 
 Indices: TypeAlias = IntArray
@@ -38,12 +38,14 @@ class Federation:
 
     - `features`: (records, ...) float32, finite.
     - `labels`: (records,) int64 from 0 to `classes` - 1, or for the task `survival`
-      (records, 2) float32 with rows [time, event], time 0 or above, event 0 or 1 (1: observed).
+      (records, 2) float32 with rows [time, event], time 0 or above, event 0 or 1 (1: observed),
+      or for `regression` (records,) float32 from -1 to 1, which stand for the ends of
+      `label_range`, public, and None of other tasks.
     - `user`, `silo`: (records,) int64, from 0 to `users` - 1 and `silos` - 1.
     - `users`, `silos`: the lengths of the lists of users and silos; |S| is a public constant.
     - `user_names`: (users,) int64, rising: what every user's public draws follow, where users are
       those of a table; None where users are named by their numbers.
-    - `classes`: 2 for `binary`, 1 (one risk score) for `survival`.
+    - `classes`: 2 for `binary`, 1 (one score) for `survival` and `regression`.
     - `test_features`, `test_labels`: as above; held out, and looked at only where they are public.
       There may be none where the list of users is private.
     - `test_silo`: (test records,) int64, where test records have a silo of their own; else None.
@@ -74,6 +76,7 @@ class Federation:
     silo: IntArray
     test_features: Float32Array
     test_labels: Labels
+    label_range: tuple[float, float] | None = None
     test_silo: IntArray | None = None
     user_names: IntArray | None = None
     held_out: HeldOutRows | None = None
@@ -86,6 +89,12 @@ class Federation:
             "silos": validate.count(silos=self.silos),
             "classes": classes_of(self.task, self.classes),
         }
+        if (self.label_range is None) == (self.task == "regression"):
+            raise InvalidInput(
+                f"`label_range` is {self.label_range}, which does not fit the task {self.task}.",
+                "It says what number the label -1 stands for, and what 1.",
+                "Give (low, high) for regression, and None for any other task.",
+            )
         train = checked_features("features", self.features)
         test = checked_features("test_features", self.test_features)
         if test.shape[1:] != train.shape[1:]:
@@ -219,14 +228,20 @@ def _read_only(value: object) -> object:
 
 
 def classes_of(task: str, classes: int) -> int:
-    """Return `classes` where it fits the task: 2 for `binary`, 1 for `survival`, else 2 or more."""
+    """Return `classes` where it fits the task: 2, 2 or more, or 1 where there are none."""
     validate.choice(TASKS, task=task)
     number = validate.count(classes=classes)
-    fits = {"binary": number == 2, "survival": number == 1, "multiclass": number >= 2}
+    fits = {
+        "binary": number == 2,
+        "multiclass": number >= 2,
+        "survival": number == 1,
+        "regression": number == 1,
+    }
     if not fits[task]:
         raise InvalidInput(
             f"`classes` is {number}, which does not fit the task {task}.",
-            next_step="Give 2 classes for binary, 1 for survival, 2 or more for multiclass.",
+            next_step="Give 2 classes for binary, 1 for survival and regression, 2 or more for "
+            "multiclass.",
         )
     return number
 
@@ -259,7 +274,23 @@ def checked_labels(field: str, labels: ArrayLike, records: int, task: Task, clas
     """Return labels in the form of the task (see `Federation`), or refuse them by their place."""
     if task == "survival":
         return _checked_survival(field, labels, records)
+    if task == "regression":
+        return _checked_numbers(field, labels, records)
     return checked_indices(field, labels, records, classes)
+
+
+def _checked_numbers(field: str, labels: ArrayLike, records: int) -> Float32Array:
+    try:
+        column = np.asarray(labels, np.float32)
+    except (TypeError, ValueError):
+        column = np.empty((0, 0), np.float32)
+    if column.shape != (records,) or not ((column >= -1.0) & (column <= 1.0)).all():
+        raise InvalidInput(
+            f"`{field}` must be of shape ({records},), with numbers from -1 to 1.",
+            "They stand for those of the public `label_range`.",
+            "Clip and scale them.",
+        )
+    return column
 
 
 def _checked_survival(field: str, labels: ArrayLike, records: int) -> Float32Array:

@@ -33,7 +33,12 @@ from .toml_words import RATINGS, TABLE
 TableType = TypeVar("TableType")
 
 
-_MODEL_OF_LABEL: Final = {"binary": "logistic", "classes": "softmax", "survival": "cox"}
+_MODEL_OF_LABEL: Final = {
+    "binary": "logistic",
+    "classes": "softmax",
+    "number": "linear",
+    "survival": "cox",
+}
 """What is trained on a table where nothing is said, by the kind of its label."""
 
 

@@ -20,7 +20,7 @@ from ..observers.names import DEFAULT_OBSERVERS, MODEL, OBSERVERS, observer_name
 from .data_table import public_source
 from .own_code import OwnCode, loss_name, model_name
 from .toml_key import at_least, below_one, between, key, one_of, rate, text
-from .toml_words import KEY_BITS, LOSSES, MODELS, Aggregation, Fsync
+from .toml_words import KEY_BITS, LOSSES, LOSSES_OF_NUMBERS, MODELS, Aggregation, Fsync
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,11 +249,14 @@ class TrainingSettings:
         why="It is public, and the same for everybody.",
     )
     loss: str | None = key(
-        "of a model of your own: " + ", ".join(LOSSES) + '; or one of your own, "model.py:loss"',
+        "of a model of your own: "
+        + ", ".join(LOSSES)
+        + '; or one of your own, "model.py:loss". Of labels that are numbers, for any model: '
+        + ", ".join(LOSSES_OF_NUMBERS),
         loss_name,
         words=LOSSES,
         default=None,
-        shown="that of its outputs",
+        shown="that of its outputs; of numbers, squared",
         why="It says what the model learns.",
     )
     dropout: float = key(

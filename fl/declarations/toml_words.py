@@ -19,10 +19,13 @@ DATASETS: Final = (
     RATINGS,
 )
 
-MODELS: Final = ("logistic", "cox", "softmax", "mlp", "cnn", "mlp-64", "alexnet")
+MODELS: Final = ("logistic", "cox", "softmax", "linear", "mlp", "cnn", "mlp-64", "alexnet")
 
-LOSSES: Final = ("binary-cross-entropy", "cross-entropy", "cox")
-"""The losses of a model of one's own, by name."""
+LOSSES_OF_NUMBERS: Final = ("squared", "huber")
+"""The losses of labels that are numbers, by name: of any model for them."""
+
+LOSSES: Final = ("binary-cross-entropy", "cross-entropy", "cox", *LOSSES_OF_NUMBERS)
+"""The losses by name."""
 
 UNITS: Final[tuple[Unit, ...]] = get_args(Unit)
 RELATIONS: Final = NEIGHBOURS

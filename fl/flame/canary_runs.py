@@ -29,7 +29,7 @@ from ..canaries import (
 )
 from ..frame.system import build
 from ..observers.names import ANALYZER, CLIENT, COLLUDING, MODEL, SHUFFLER
-from ..tables.record_shape import required_shape
+from ..tables.record_shape import has_number_label, required_shape
 from ..training.local_training import UpdateBlock
 from .canary_transport import WatchedIdeal, WatchedShuffling
 from .canary_view import CanaryView
@@ -110,7 +110,9 @@ def model_size(settings: Settings) -> int:
     from ..training.chosen_model import chosen_model
 
     features, classes = required_shape(settings.data)
-    return chosen_model(settings, (features,), classes).parameters
+    return chosen_model(
+        settings, (features,), classes, numbers=has_number_label(settings.data)
+    ).parameters
 
 
 def sealed_runs(settings: Settings, terms: FlameTerms, rounds: int, runs: int) -> int:

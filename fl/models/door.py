@@ -19,16 +19,22 @@ TOLERANCE: Final = 1e-9
 
 @dataclass(frozen=True)
 class Door:
-    """For what a module is checked: records of `shape`, of so many `classes` (1: survival)."""
+    """For what a module is checked: records of `shape`, of so many `classes`.
+
+    1 is survival, or a number where `numbers` says so.
+    """
 
     name: str
     shape: tuple[int, ...]
     classes: int
     unit: str | None
+    numbers: bool = False
 
 
 def public_labels(door: Door, records: int) -> Tensor:
     """Return labels that records of so many classes may have, which are of nobody."""
+    if door.numbers:
+        return torch.linspace(-1.0, 1.0, records, dtype=torch.float32)
     if door.classes == 1:
         time = torch.arange(1.0, records + 1.0)
         return torch.stack([time, (torch.arange(records) % 3 > 0).float()], 1)

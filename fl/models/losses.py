@@ -63,6 +63,41 @@ class CrossEntropy:
         return slope.mul_(share[..., None])
 
 
+class SquaredError:
+    """(s - y)^2 / 2 of the one output s; labels (units, records) are numbers in [-1, 1]."""
+
+    additive: Final = True
+
+    def value(self, logits: Tensor, labels: Tensor, share: Tensor) -> Tensor:
+        """Return the loss of each unit: (units,)."""
+        error = logits[..., 0] - labels
+        return (0.5 * error * error * share).sum(1)
+
+    def slope(self, logits: Tensor, labels: Tensor, share: Tensor) -> Tensor:
+        """Return the derivative (s - y) share: (units, records, 1)."""
+        return ((logits[..., 0] - labels) * share)[..., None]
+
+
+class Huber:
+    """(s - y)^2 / 2 where |s - y| <= 1, half of the range of labels, and |s - y| - 1/2 beyond it.
+
+    Labels (units, records) are numbers in [-1, 1].
+    """
+
+    additive: Final = True
+
+    def value(self, logits: Tensor, labels: Tensor, share: Tensor) -> Tensor:
+        """Return the loss of each unit: (units,)."""
+        error = logits[..., 0] - labels
+        near = error.clamp(-1.0, 1.0)
+        # near (error - near / 2) is error^2 / 2 within the bend, and |error| - 1/2 beyond it.
+        return (near * (error - 0.5 * near) * share).sum(1)
+
+    def slope(self, logits: Tensor, labels: Tensor, share: Tensor) -> Tensor:
+        """Return the derivative, s - y cut off at -1 and 1, times share: (units, records, 1)."""
+        return ((logits[..., 0] - labels).clamp(-1.0, 1.0) * share)[..., None]
+
+
 class CoxPartialLikelihood:
     """Cox's negative log partial likelihood, with Breslow's risk sets, over the batch.
 
@@ -116,7 +151,9 @@ class OwnLoss:
 
     def each(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Return the term of each record: (records,)."""
-        return self._function(logits, labels)
+        # Labels that are numbers have the type of outputs: losses of PyTorch take one type alone.
+        same = labels.to(logits.dtype) if labels.is_floating_point() else labels
+        return self._function(logits, same)
 
     def value(self, logits: Tensor, labels: Tensor, share: Tensor) -> Tensor:
         """Return the loss of each unit: (units,)."""
@@ -134,5 +171,10 @@ NAMED_LOSSES: Final[Mapping[str, type[Loss]]] = {
     "binary-cross-entropy": BinaryCrossEntropy,
     "cross-entropy": CrossEntropy,
     "cox": CoxPartialLikelihood,
+    "squared": SquaredError,
+    "huber": Huber,
 }
 """The losses that a model of one's own may name."""
+
+LOSSES_OF_NUMBERS: Final = (SquaredError, Huber)
+"""Those of labels that are numbers."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
@@ -29,7 +29,8 @@ class Model:
     """A model whose parameters are one flat vector, in the order of its layers.
 
     `features` is the number of values of a record (records may have any shape with so many),
-    `outputs` that of its logits: one score for two classes or for survival, else one per class.
+    `outputs` that of its logits: one score for two classes, for survival or for a number, else one
+    per class.  `numbers` says that labels are numbers, scaled from a public range to [-1, 1].
     `dropout` is the rate in training; logits and losses are always computed without it.
 
     The functions of arrays are for those who use a model.  Those of tensors (`spread`, `flat`,
@@ -42,6 +43,7 @@ class Model:
     dropout: float
     loss: Loss
     layers: tuple[Layer, ...]
+    numbers: bool = field(default=False, kw_only=True)
 
     @cached_property
     def shapes(self) -> Shapes:
@@ -130,7 +132,13 @@ class Model:
 
     def check_labels(self, labels: NDArray[np.generic]) -> None:
         """Raise `InvalidInput` unless labels have the form that the loss takes."""
-        if not self.loss.additive:
+        if self.numbers:
+            fits, form = (
+                labels.ndim == 1 and labels.dtype.kind == "f",
+                "(records,) numbers in [-1, 1]",
+            )
+            fits = fits and (not len(labels) or bool(labels.min() >= -1 and labels.max() <= 1))
+        elif not self.loss.additive:
             fits, form = labels.ndim == 2 and labels.shape[1:] == (2,), "(records, 2) [time, event]"
         else:
             top = max(self.outputs, 2) - 1

@@ -102,8 +102,8 @@ def outputs_of(body: ModuleBody, door: Door) -> tuple[int, Tensor]:
             door,
             f"makes outputs of shape {tuple(out.shape)} of {len(x)} records",
             "Its loss needs one row for each record, with "
-            f"{' or '.join(map(str, allowed))} in it: one for each class, one for two classes or "
-            "for survival.",
+            f"{' or '.join(map(str, allowed))} in it: one for each class, one for two classes, "
+            "for survival or for a number.",
             "Return outputs of shape (records, outputs).",
         )
     _require_no_chance(body, door, x)

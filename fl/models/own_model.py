@@ -103,7 +103,10 @@ class OwnModel(Model):
             )
 
     def check_labels(self, labels: NDArray[np.generic]) -> None:
-        """Raise `InvalidInput` unless labels are those of its classes, or [time, event]."""
+        """Raise `InvalidInput` unless labels are its classes, [time, event], or its numbers."""
+        if self.numbers:
+            super().check_labels(labels)
+            return
         if self.classes == 1:
             fits, form = labels.ndim == 2 and labels.shape[1:] == (2,), "(records, 2) [time, event]"
         else:

@@ -18,12 +18,14 @@ from .chance import generators_kept
 from .door import Door, refused
 from .held_values import held_values, source_of
 from .losses import (
+    LOSSES_OF_NUMBERS,
     NAMED_LOSSES,
     BinaryCrossEntropy,
     CoxPartialLikelihood,
     CrossEntropy,
     Loss,
     OwnLoss,
+    SquaredError,
 )
 from .model import Model
 from .module_body import unheard
@@ -45,20 +47,22 @@ def own_model(
     unit: str | None,
     seed: int,
     dropout: float = 0.0,
+    numbers: bool = False,
 ) -> OwnModel:
     """Return a module of one's own as a model, for records of `shape` and so many `classes`.
 
     `what()` returns a module, or what makes one of public arguments that it names
     (`PUBLIC_ARGUMENTS`); `loss` is the name of one, or returns a function of outputs and labels
     (`losses.OwnLoss`).  Without it, two classes and one output have the binary cross-entropy, more
-    outputs the cross-entropy, and `classes` 1 is Cox's partial likelihood.  `unit` is what is
-    protected.  Initial weights follow from the public `seed`; the generators of PyTorch, NumPy and
-    Python go on afterwards as if nothing had been drawn.
+    outputs the cross-entropy; `classes` 1 is Cox's partial likelihood, or the squared error where
+    labels are `numbers`.  `unit` is what is protected.  Initial weights follow from the public
+    `seed`; the generators of PyTorch, NumPy and Python go on afterwards as if nothing had been
+    drawn.
 
     Raises `InvalidInput` for what `.module_checks` refuses, `Unsupported` for a loss that mixes
     records where one record is protected.
     """
-    door = Door(name, tuple(shape), classes, unit)
+    door = Door(name, tuple(shape), classes, unit, numbers)
     known = {
         "features": int(np.prod(shape)),
         "shape": tuple(shape),
@@ -104,6 +108,7 @@ def own_model(
         make,
         seed,
         kept,
+        numbers=numbers,
     )
 
 
@@ -207,6 +212,8 @@ def _loss(loss: str | Callable[[], object] | None, door: Door, outputs: int) -> 
         return chosen
     if loss is not None:
         chosen = NAMED_LOSSES[loss]()
+    elif door.numbers:
+        chosen = SquaredError()
     elif door.classes == 1:
         chosen = CoxPartialLikelihood()
     else:
@@ -214,14 +221,15 @@ def _loss(loss: str | Callable[[], object] | None, door: Door, outputs: int) -> 
     fits = {
         BinaryCrossEntropy: door.classes == 2 and outputs == 1,
         CrossEntropy: door.classes >= 2 and outputs == door.classes,
-        CoxPartialLikelihood: door.classes == 1,
+        CoxPartialLikelihood: door.classes == 1 and not door.numbers,
+        **dict.fromkeys(LOSSES_OF_NUMBERS, door.numbers),
     }
     if not fits[type(chosen)]:
+        of = "numbers" if door.numbers else f"{door.classes} classes"
         raise InvalidInput(
-            f"The model {door.name} has {outputs} outputs for {door.classes} classes, for which "
-            f"{loss} is no loss.",
+            f"The model {door.name} has {outputs} outputs for {of}, for which {loss} is no loss.",
             "binary-cross-entropy is for two classes and one output, cross-entropy for one output "
-            "of each class, cox for survival.",
+            "of each class, cox for survival, squared and huber for numbers.",
             "Choose another loss, or leave it out.",
         )
     if not chosen.additive and door.unit == "record":

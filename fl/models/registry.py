@@ -10,7 +10,14 @@ from ...accountant.decoding import nearest
 from ...accountant.errors import InvalidInput
 from .images import ChannelDropout, Convolution, Flatten, Images, MaxPool
 from .layers import Dropout, Layer, Linear, Normalise, Relu
-from .losses import BinaryCrossEntropy, CoxPartialLikelihood, CrossEntropy, Loss
+from .losses import (
+    LOSSES_OF_NUMBERS,
+    NAMED_LOSSES,
+    BinaryCrossEntropy,
+    CoxPartialLikelihood,
+    CrossEntropy,
+    Loss,
+)
 from .model import Model
 
 _HIDDEN_WIDTH: Final = 30
@@ -33,14 +40,30 @@ _ALEXNET_IMAGES: Final = {28**2: (1, 28), 32**2: (1, 32), 3 * 32**2: (3, 32)}
 
 _ModelParts: TypeAlias = tuple[int, Loss, tuple[Layer, ...]]
 _ModelBuilder: TypeAlias = Callable[[int, int, float], _ModelParts]
+_LayersBuilder: TypeAlias = Callable[[int, int, float], tuple[Layer, ...]]
+
+NAMES_OF_LOSSES_OF_NUMBERS: Final = tuple(
+    name for name, loss in NAMED_LOSSES.items() if loss in LOSSES_OF_NUMBERS
+)
+"""The losses of labels that are numbers, by name."""
+
+USUAL_LOSS_OF_NUMBERS: Final = "squared"
+"""What is minimised for labels that are numbers, where nothing is said."""
 
 
-def model_named(name: str, features: int, classes: int, *, dropout: float = 0.0) -> Model:
+def model_named(
+    name: str, features: int, classes: int, *, dropout: float = 0.0, loss: str | None = None
+) -> Model:
     """Return a model for records of `features` values and `classes` classes.
+
+    With `loss`, "squared" or "huber", labels are numbers from -1 to 1, `classes` is 1, and the
+    model has one output; `logistic`, `cox` and `softmax` are not for them, and `linear` is for
+    nothing else.
 
     - `logistic`: Linear(features, 1), binary cross-entropy; 2 classes.  Heart Disease: 14.
     - `cox`: Linear(features, 1), Cox's partial likelihood; 1 class, a risk score.  TCGA-BRCA: 40.
     - `softmax`: Linear(features, classes), cross-entropy.
+    - `linear`: Linear(features, 1), squared error unless `loss` is "huber"; 1 class, a number.
     - `mlp`: Linear(features, 30)-ReLU-GroupNorm, four more such blocks of width 30, each followed
       by dropout, Linear(30, classes).  Creditcard: 5,012.
     - `cnn`: 5 x 5 convolutions to 10 and 20 channels (dropout of channels after the second), each
@@ -67,8 +90,7 @@ def model_named(name: str, features: int, classes: int, *, dropout: float = 0.0)
     >>> [model_named(*model).parameters for model in (("logistic", 13, 2), ("cox", 39, 1))]
     [14, 40]
     """
-    builder = _BUILDERS.get(name) if isinstance(name, str) else None
-    if builder is None:
+    if not isinstance(name, str) or name not in MODELS:
         raise _unknown(name)
     width, number = validate.count(features=features), validate.count(classes=classes)
     rate = validate.probability(dropout=dropout)
@@ -78,8 +100,23 @@ def model_named(name: str, features: int, classes: int, *, dropout: float = 0.0)
         raise InvalidInput(
             f"The model {name} has no dropout; `dropout` is {rate:g}.", next_step="Leave it out."
         )
-    outputs, loss, layers = builder(width, number, rate)
-    return Model(name, width, outputs, rate, loss, layers)
+    if loss is not None or name == _LINE:
+        chosen = _loss_of_numbers(name, number, USUAL_LOSS_OF_NUMBERS if loss is None else loss)
+        layers = _LAYERS[name](width, 1, rate)
+        return Model(name, width, 1, rate, chosen, layers, numbers=True)
+    outputs, of_classes, layers = _BUILDERS[name](width, number, rate)
+    return Model(name, width, outputs, rate, of_classes, layers)
+
+
+def _loss_of_numbers(name: str, classes: int, loss: str) -> Loss:
+    kind = NAMED_LOSSES[validate.choice(NAMES_OF_LOSSES_OF_NUMBERS, loss=loss)]
+    _fits(name, name in _LAYERS, "classes or times, and labels are numbers", _LINE)
+    _fits(name, classes == 1, f"one score of numbers, `classes` 1; it is {classes}", "softmax")
+    return kind()
+
+
+def _linear(features: int, outputs: int, rate: float) -> tuple[Layer, ...]:  # noqa: ARG001
+    return (Linear(features, outputs),)
 
 
 def _logistic(features: int, classes: int, rate: float) -> _ModelParts:  # noqa: ARG001
@@ -97,8 +134,7 @@ def _softmax(features: int, classes: int, rate: float) -> _ModelParts:  # noqa: 
     return classes, CrossEntropy(), (Linear(features, classes),)
 
 
-def _mlp(features: int, classes: int, rate: float) -> _ModelParts:
-    _fits("mlp", classes >= 2, f"2 classes or more; `classes` is {classes}", "cox")
+def _mlp(features: int, outputs: int, rate: float) -> tuple[Layer, ...]:
     layers: list[Layer] = [Linear(features, _HIDDEN_WIDTH), Relu(), Normalise(_HIDDEN_WIDTH)]
     for block in range(1, _HIDDEN_BLOCKS):
         layers += [
@@ -107,11 +143,10 @@ def _mlp(features: int, classes: int, rate: float) -> _ModelParts:
             Normalise(_HIDDEN_WIDTH),
             Dropout(block, rate),
         ]
-    return classes, CrossEntropy(), (*layers, Linear(_HIDDEN_WIDTH, classes))
+    return (*layers, Linear(_HIDDEN_WIDTH, outputs))
 
 
-def _cnn(features: int, classes: int, rate: float) -> _ModelParts:
-    _fits("cnn", classes >= 2, f"2 classes or more; `classes` is {classes}", "cox")
+def _cnn(features: int, outputs: int, rate: float) -> tuple[Layer, ...]:
     sizes = f"28 x 28 or 8 x 8 images; `features` is {features}"
     _fits("cnn", features in (_IMAGE_SIDE**2, _SMALL_IMAGE_SIDE**2), sizes, "softmax")
     layers: tuple[Layer, ...]
@@ -131,17 +166,14 @@ def _cnn(features: int, classes: int, rate: float) -> _ModelParts:
             Flatten(20, 2, 2),
             Linear(80, 50),
         )
-    return classes, CrossEntropy(), (*layers, Relu(), Dropout(2, rate), Linear(50, classes))
+    return (*layers, Relu(), Dropout(2, rate), Linear(50, outputs))
 
 
-def _mlp_64(features: int, classes: int, rate: float) -> _ModelParts:  # noqa: ARG001
-    _fits("mlp-64", classes >= 2, f"2 classes or more; `classes` is {classes}", "cox")
-    layers = Linear(features, _WIDE_HIDDEN), Relu(), Linear(_WIDE_HIDDEN, classes)
-    return classes, CrossEntropy(), layers
+def _mlp_64(features: int, outputs: int, rate: float) -> tuple[Layer, ...]:  # noqa: ARG001
+    return (Linear(features, _WIDE_HIDDEN), Relu(), Linear(_WIDE_HIDDEN, outputs))
 
 
-def _alexnet(features: int, classes: int, rate: float) -> _ModelParts:
-    _fits("alexnet", classes >= 2, f"2 classes or more; `classes` is {classes}", "cox")
+def _alexnet(features: int, outputs: int, rate: float) -> tuple[Layer, ...]:
     sizes = f"images of 32 x 32 (1 or 3 channels) or 28 x 28 (1 channel); `features` is {features}"
     _fits("alexnet", features in _ALEXNET_IMAGES, sizes, "softmax")
     depth, side = _ALEXNET_IMAGES[features]
@@ -149,7 +181,7 @@ def _alexnet(features: int, classes: int, rate: float) -> _ModelParts:
     # Pooling before ReLU gives the same numbers, and ReLU has less to do.
     pooled = (MaxPool(3, 2), Relu())
     rest = _pooled_three_times(side)
-    layers: tuple[Layer, ...] = (
+    return (
         Images(depth, side, side),
         *(Convolution(depth, first, 5, 2), *pooled),
         *(Convolution(first, second, 5, 2), *pooled),
@@ -159,9 +191,8 @@ def _alexnet(features: int, classes: int, rate: float) -> _ModelParts:
         Flatten(last, rest, rest),
         *(Dropout(1, rate), Linear(last * rest**2, _ALEXNET_HIDDEN), Relu()),
         *(Dropout(2, rate), Linear(_ALEXNET_HIDDEN, _ALEXNET_HIDDEN), Relu()),
-        Linear(_ALEXNET_HIDDEN, classes),
+        Linear(_ALEXNET_HIDDEN, outputs),
     )
-    return classes, CrossEntropy(), layers
 
 
 def _pooled_three_times(side: int) -> int:
@@ -171,19 +202,37 @@ def _pooled_three_times(side: int) -> int:
     return side
 
 
-_BUILDERS: Final[Mapping[str, _ModelBuilder]] = {
-    "logistic": _logistic,
-    "cox": _cox,
-    "softmax": _softmax,
+def _of_classes(name: str) -> _ModelBuilder:
+    """Return the builder of a model with an output for each class, under the cross-entropy."""
+
+    def build(features: int, classes: int, rate: float) -> _ModelParts:
+        _fits(name, classes >= 2, f"2 classes or more; `classes` is {classes}", "cox")
+        return classes, CrossEntropy(), _LAYERS[name](features, classes, rate)
+
+    return build
+
+
+_LINE: Final = "linear"
+
+_LAYERS: Final[Mapping[str, _LayersBuilder]] = {
+    _LINE: _linear,
     "mlp": _mlp,
     "cnn": _cnn,
     "mlp-64": _mlp_64,
     "alexnet": _alexnet,
 }
+"""The layers of models that numbers can be learnt with."""
+
+_BUILDERS: Final[Mapping[str, _ModelBuilder]] = {
+    "logistic": _logistic,
+    "cox": _cox,
+    "softmax": _softmax,
+    **{name: _of_classes(name) for name in _LAYERS if name != _LINE},
+}
 
 _WITH_DROPOUT: Final = ("mlp", "cnn", "alexnet")
 
-MODELS: Final = tuple(_BUILDERS)
+MODELS: Final = (*_BUILDERS, _LINE)
 """The names that `model_named` knows."""
 
 

@@ -122,7 +122,12 @@ def model_of(settings: Settings, federation: Federation) -> Model | None:
         return None
     from ..training.chosen_model import chosen_model
 
-    return chosen_model(settings, federation.features.shape[1:], federation.classes)
+    return chosen_model(
+        settings,
+        federation.features.shape[1:],
+        federation.classes,
+        numbers=federation.task == "regression",
+    )
 
 
 def local_of(settings: Settings, federation: Federation, model: Model | None) -> LocalTraining:

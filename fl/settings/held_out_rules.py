@@ -74,8 +74,8 @@ def _label(given: GivenSettings) -> Complaint | None:
     return (
         f'has test = "held-out" in [evaluation], and kind = "{label.kind}" in [label] of its '
         "schema",
-        "A vote is a user's share of right answers, and of one row by itself no such answer is "
-        "right or wrong.",
+        "A vote is a user's share of right answers, and of one row by itself no number and no time "
+        "is right or wrong.",
         _NONE_INSTEAD,
     )
 

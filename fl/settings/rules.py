@@ -126,9 +126,11 @@ def _labels_said_once(given: GivenSettings) -> Complaint | None:
 
 
 def _loss_of_own_model(given: GivenSettings) -> Complaint | None:
-    """Refuse a loss beside a model of privplan's, which has its own."""
+    """Refuse a loss beside a model of privplan's, which has its own, but for numbers."""
     if not given.states("training", "loss") or is_own(given.training.model):
         return None
+    if given.of_table and given.label_kind == "number" and not is_own(given.training.loss):
+        return None  # which the rules of tables judge
     return (
         f"gives `loss` in [training], and the model {given.training.model} has its own",
         "Losses are for models of your own.",

@@ -10,7 +10,7 @@ from ..declarations.given_settings import GivenSettings
 from ..declarations.own_code import is_own
 from ..declarations.registry import with_use_for
 from ..declarations.toml_keys import STUDY_KEYS, TABLE_KEYS
-from ..declarations.toml_words import TABLE
+from ..declarations.toml_words import LOSSES_OF_NUMBERS, TABLE
 from ..tables.schema_text import schema_in
 from .held_out_rules import HELD_OUT_RULES
 from .rating_rules import idle_on, of_other_data, path_complaint
@@ -54,12 +54,21 @@ _WITH_A_LIST: Final = {
 }
 """What is said beside a public list of users: why, and how."""
 
-_TASK_MODELS: Final = {"logistic": "binary", "cox": "survival"}
+_LABELS_OF_MODEL: Final = {
+    "logistic": ("binary",),
+    "softmax": ("binary", "classes"),
+    "linear": ("number",),
+    "cox": ("survival",),
+}
+"""The kinds of label that some models are for; all others are for these but `survival`."""
+
+_LABELS_OF_OTHERS: Final = ("binary", "classes", "number")
 
 _LABELS_OF_LOSS: Final = {
     "binary-cross-entropy": ("binary",),
     "cross-entropy": ("binary", "classes"),
     "cox": ("survival",),
+    **dict.fromkeys(LOSSES_OF_NUMBERS, ("number",)),
 }
 """The kinds of label that each loss is for."""
 
@@ -219,18 +228,9 @@ def _label(given: GivenSettings) -> Complaint | None:
 
 
 def _model(given: GivenSettings, kind: str) -> Complaint | None:
-    if kind == "number":
-        return (
-            f'has kind = "number" in [label] of its schema, and {given.system.name} learns classes',
-            "No model of it predicts numbers yet.",
-            "Choose binary, classes or survival.",
-        )
     model = given.training.model
-    if is_own(model):
-        return _own_loss(given, kind)
-    needed = _TASK_MODELS.get(model)
-    if (needed or kind) == kind and (kind != "survival" or model == "cox"):
-        return None
+    if is_own(model) or kind in _LABELS_OF_MODEL.get(model, _LABELS_OF_OTHERS):
+        return _loss(given, kind)
     return (
         f'has model = "{model}" in [training], and kind = "{kind}" in [label] of its schema',
         "A model is made for one kind of label.",
@@ -238,8 +238,8 @@ def _model(given: GivenSettings, kind: str) -> Complaint | None:
     )
 
 
-def _own_loss(given: GivenSettings, kind: str) -> Complaint | None:
-    """Require of a model of one's own the loss of its label; one of one's own fits any."""
+def _loss(given: GivenSettings, kind: str) -> Complaint | None:
+    """Require the loss of the label; one of one's own fits any."""
     loss = given.training.loss
     if loss is None or is_own(loss) or kind in _LABELS_OF_LOSS[loss]:
         return None

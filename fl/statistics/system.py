@@ -171,10 +171,10 @@ class Statistics(PrivateSystem):
 
 
 def _require_classes(setup: Setup) -> None:
-    if setup.federation.task == "survival":
+    if setup.federation.task not in ("binary", "multiclass"):
         raise InvalidInput(
-            f"{setup.name} sums rows by classes; the labels of {setup.federation.name} are times.",
-            "A time of survival has no public range.",
+            f"{setup.name} sums rows by classes; the labels of {setup.federation.name} are none.",
+            "A time or a number is no class.",
             "Choose a data set with classes.",
         )
 

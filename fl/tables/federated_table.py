@@ -26,6 +26,7 @@ _GLOB: Final = frozenset("*?[")
 _TASKS: Final[Mapping[str, Task]] = {
     "binary": "binary",
     "classes": "multiclass",
+    "number": "regression",
     "survival": "survival",
 }
 
@@ -161,6 +162,7 @@ def _federation(
         silo=table.silo,
         test_features=np.zeros((0, width), np.float32) if test is None else test.features,
         test_labels=no_labels(label) if test is None or test.labels is None else test.labels,
+        label_range=label.range if label is not None and label.kind == "number" else None,
         user_names=names,
         held_out=held_out,
         absent_users=True,

@@ -48,6 +48,14 @@ def required_shape(data: DataSettings) -> RecordShape:
     return shape
 
 
+def has_number_label(data: DataSettings) -> bool:
+    """Return whether the labels of the data that settings are about are numbers."""
+    if data.name != TABLE:
+        return False
+    label = schema_in(data.schema or "{}").label
+    return label is not None and label.kind == "number"
+
+
 def shape_read(read: Read) -> RecordShape | None:
     """Return the shape of the records that a configuration is about, from its keys."""
     name = read("data", "name")

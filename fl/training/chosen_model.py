@@ -14,8 +14,12 @@ if TYPE_CHECKING:
     from ..settings.schema import Settings
 
 
-def chosen_model(settings: Settings, shape: tuple[int, ...], classes: int) -> Model:
+def chosen_model(
+    settings: Settings, shape: tuple[int, ...], classes: int, *, numbers: bool
+) -> Model:
     """Return the model of these settings for records of `shape` and so many `classes`.
+
+    `numbers` says that labels are numbers, of which `classes` is 1.
 
     **A model of one's own is code, and is executed here**: only where the settings carry it
     (`TrainingSettings.executable`), which who runs a configuration gives them.  Settings that were
@@ -26,16 +30,20 @@ def chosen_model(settings: Settings, shape: tuple[int, ...], classes: int) -> Mo
     """
     from ..models.class_weights import class_weighted
 
-    model = _of_name(settings, shape, classes)
+    model = _of_name(settings, shape, classes, numbers)
     return class_weighted(model, settings.training.class_weights, classes)
 
 
-def _of_name(settings: Settings, shape: tuple[int, ...], classes: int) -> Model:
+def _of_name(settings: Settings, shape: tuple[int, ...], classes: int, numbers: bool) -> Model:
     from ..models import model_named
+    from ..models.registry import USUAL_LOSS_OF_NUMBERS
 
     how = settings.training
     if not is_own(how.model):
-        return model_named(how.model, math.prod(shape), classes, dropout=how.dropout)
+        of_numbers = (how.loss or USUAL_LOSS_OF_NUMBERS) if numbers else None
+        return model_named(
+            how.model, math.prod(shape), classes, dropout=how.dropout, loss=of_numbers
+        )
     from ..models.own_models import own_model
 
     code = how.executable or OwnCode()
@@ -51,6 +59,7 @@ def _of_name(settings: Settings, shape: tuple[int, ...], classes: int) -> Model:
         unit=settings.privacy.unit if settings.system.promises else None,
         seed=how.seed,
         dropout=how.dropout,
+        numbers=numbers,
     )
 
 

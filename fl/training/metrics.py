@@ -1,4 +1,4 @@
-"""How good a model is on test data: accuracy, ROC AUC, concordance, loss.
+"""How good a model is on test data: accuracy, ROC AUC, concordance, error, loss.
 
 Test data are held out and must be public; on private records each of these is a release.
 """
@@ -26,20 +26,27 @@ class _TestSet(Protocol):
 
     @property
     def test_labels(self) -> IntArray | Float32Array: ...
+    @property
+    def label_range(self) -> tuple[float, float] | None: ...
 
 
 def evaluate(model: Model, parameters: ArrayLike, test_set: _TestSet) -> dict[str, float]:
     """Return the metrics of a model on a federation's test set; see `measured`."""
     logits = model.logits(parameters, test_set.test_features)
-    return measured(logits, test_set.test_labels)
+    return measured(logits, test_set.test_labels, test_set.label_range)
 
 
-def measured(logits: ArrayLike, labels: ArrayLike) -> dict[str, float]:
+def measured(
+    logits: ArrayLike, labels: ArrayLike, label_range: tuple[float, float] | None = None
+) -> dict[str, float]:
     """Return the metrics that logits (records, outputs) allow, by name.
 
     - labels (records, 2) [time, event], one output, a risk score: `c_index`, `loss` (Cox).
     - labels (records,) integers: `accuracy`, `balanced_accuracy`, `loss` (cross-entropy), and with
       two classes `roc_auc`.  One output is the log-odds of class 1.
+    - labels (records,) in [-1, 1], one output, which stand for numbers of `label_range`:
+      `mean_absolute_error` and `root_mean_squared_error`, in the unit of the label.  Answers are
+      clipped to the range; where there is none, it errs by the whole range.
 
     A record with a logit that is NaN is answered wrongly.
     A metric that these labels do not define (one class only, no comparable pair) is NaN.
@@ -54,6 +61,8 @@ def measured(logits: ArrayLike, labels: ArrayLike) -> dict[str, float]:
             f"`logits` and `labels` have shapes {scores.shape} and {truth.shape}.",
             next_step="Give (records, outputs) logits, and as many labels, at least one.",
         )
+    if label_range is not None:
+        return errors(truth, scores[:, 0], label_range)
     if truth.ndim == 2:
         return {
             "c_index": concordance(truth[:, 0], truth[:, 1], scores[:, 0]),
@@ -71,6 +80,26 @@ def measured(logits: ArrayLike, labels: ArrayLike) -> dict[str, float]:
     if table.shape[1] == 2:
         values["roc_auc"] = roc_auc(truth, table[:, 1] - table[:, 0])
     return values
+
+
+def errors(
+    labels: ArrayLike, answers: ArrayLike, label_range: tuple[float, float]
+) -> dict[str, float]:
+    """Return the mean error of answers, and the root of its mean square, in the label's unit.
+
+    Labels and answers are (records,), scaled from `label_range` to [-1, 1].
+
+    >>> errors([0.0, 1.0], [0.5, 7.0], (0.0, 300.0))["mean_absolute_error"]
+    37.5
+    """
+    low, high = label_range
+    given = np.clip(np.asarray(answers, np.float64), -1.0, 1.0)
+    error = np.abs(given - np.asarray(labels, np.float64))
+    error = np.where(np.isnan(error), 2.0, error) * ((high - low) / 2.0)
+    return {
+        "mean_absolute_error": float(error.mean()),
+        "root_mean_squared_error": float(np.sqrt((error**2).mean())),
+    }
 
 
 def accuracy(labels: ArrayLike, predicted: ArrayLike) -> float:

@@ -1,4 +1,4 @@
-"""Training of models with one linear score (`logistic`, `cox`), in a few numpy calls a step.
+"""Training of models with one linear score, as `logistic` and `cox`, in a few numpy calls a step.
 
     s = X w          scores of a minibatch, with a 1 behind each record for the bias
     w <- w - rate sum_i slope_i(s) x_i
@@ -25,7 +25,7 @@ from ...accountant.arrays import BoolArray, FloatArray, IntArray
 from ..models import Model
 from ..models.draws import unit_keys
 from ..models.layers import Linear
-from ..models.losses import BinaryCrossEntropy, CoxPartialLikelihood
+from ..models.losses import BinaryCrossEntropy, CoxPartialLikelihood, Huber, SquaredError
 from .blocks import Block, blocks
 from .minibatches import orders
 from .units import Recipe, Units
@@ -48,7 +48,7 @@ class ScoreLoss:
     numbers: Callable[[int], int]
 
 
-def _binary_facts(labels: NDArray[Any], share: FloatArray) -> tuple[FloatArray, ...]:
+def _facts(labels: NDArray[Any], share: FloatArray) -> tuple[FloatArray, ...]:
     return labels.astype(np.float64), np.broadcast_to(share, labels.shape)
 
 
@@ -59,6 +59,21 @@ def _binary_slope(score: FloatArray, label: FloatArray, share: FloatArray) -> Fl
     score += 1.0
     np.reciprocal(score, out=score)
     score -= label
+    score *= share
+    return score
+
+
+def _squared_slope(score: FloatArray, label: FloatArray, share: FloatArray) -> FloatArray:
+    """Return (s - y) share."""
+    score -= label
+    score *= share
+    return score
+
+
+def _huber_slope(score: FloatArray, label: FloatArray, share: FloatArray) -> FloatArray:
+    """Return s - y cut off at -1 and 1, times share."""
+    score -= label
+    np.clip(score, -1.0, 1.0, out=score)
     score *= share
     return score
 
@@ -85,7 +100,9 @@ def _cox_slope(score: FloatArray, weight: FloatArray, at_risk: FloatArray) -> Fl
 
 
 SCORE_LOSSES: Final[Mapping[type, ScoreLoss]] = {
-    BinaryCrossEntropy: ScoreLoss(_binary_facts, _binary_slope, lambda _: 2),
+    BinaryCrossEntropy: ScoreLoss(_facts, _binary_slope, lambda _: 2),
+    SquaredError: ScoreLoss(_facts, _squared_slope, lambda _: 2),
+    Huber: ScoreLoss(_facts, _huber_slope, lambda _: 2),
     CoxPartialLikelihood: ScoreLoss(_cox_facts, _cox_slope, lambda width: 1 + width),
 }
 

@@ -141,7 +141,7 @@ SURVIVAL: dict[str, Any] = {"task": "survival", "classes": 1, "test_labels": [[1
         ({"user": [2, 0, 0, 0, 2, 2]}, "User 1 has no record in any silo"),
         ({"silo": [0] * 6}, "Silo 1 has no records"),
         ({"users": 0}, "`users` must be a positive integer"),
-        ({"task": "regression"}, "`task` must be one of"),
+        ({"task": "ranking"}, "`task` must be one of"),
         ({"classes": 3}, "does not fit the task binary"),
         ({**SURVIVAL, "labels": [[1.0, 0.5]] * 6}, "Row 0 of `labels` is no"),
         ({**SURVIVAL, "labels": [[1.0, 1.0]] * 5 + [[-1.0, 1.0]]}, "Row 5 of `labels` is no"),

@@ -141,7 +141,9 @@ def test_a_model_on_a_test_set() -> None:
 
     model = model_named("logistic", 2, 2)
     held_out = SimpleNamespace(
-        test_features=np.array([[1.0, 0.0], [-1.0, 0.0]], np.float32), test_labels=np.array([1, 0])
+        test_features=np.array([[1.0, 0.0], [-1.0, 0.0]], np.float32),
+        test_labels=np.array([1, 0]),
+        label_range=None,
     )
     found = metrics.evaluate(model, [3.0, 0.0, 0.0], held_out)
     assert found["accuracy"] == found["roc_auc"] == 1.0

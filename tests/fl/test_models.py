@@ -37,6 +37,7 @@ SHAPES = {
     "logistic": (13, 2),
     "cox": (39, 1),
     "softmax": (64, 10),
+    "linear": (13, 1),
     "mlp": (30, 2),
     "cnn": (784, 10),
     "mlp-64": (392, 10),
@@ -59,6 +60,8 @@ def records(name: str, count: int, seed: int) -> tuple[NDArray[np.float32], NDAr
     if name == "cox":
         time = rng.integers(1, 6, count)  # many ties
         return x, np.stack([time, rng.integers(0, 2, count)], 1).astype(np.float32)
+    if name == "linear":
+        return x, rng.uniform(-1.0, 1.0, count).astype(np.float32)
     return x, rng.integers(0, classes, count)
 
 

@@ -19,7 +19,7 @@ from privplan.fl.training.units import Recipe, Units
 
 from ..cases import for_each
 
-QUICK = ("logistic", "cox")
+QUICK = ("logistic", "linear", "cox")
 
 
 def some(
@@ -30,11 +30,13 @@ def some(
     labels: NDArray[Any] = rng.integers(0, 2, total)
     if name == "cox":
         labels = np.stack([rng.integers(0, 9, total), labels], 1).astype(np.float32)
+    if name == "linear":
+        labels = rng.uniform(-1.0, 1.0, total).astype(np.float32)
     x = rng.normal(size=(total, features)).astype(np.float32)
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     names = rng.permutation(1000)[: len(sizes)]
     units = Units(x, labels, rng.permutation(total), offsets, names, names % 3)
-    return model_named(name, features, 1 if name == "cox" else 2), units
+    return model_named(name, features, 2 if name == "logistic" else 1), units
 
 
 @pytest.fixture
@@ -52,7 +54,7 @@ def general(monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_which_models_are_quick_and_tell_nobody_of_scores_beyond_the_range_of_floats(
     recwarn: pytest.WarningsRecorder,
 ) -> None:
-    shapes = {"cox": (5, 1), "cnn": (784, 10), "alexnet": (784, 10)}
+    shapes = {"cox": (5, 1), "linear": (5, 1), "cnn": (784, 10), "alexnet": (784, 10)}
     found = {name for name in MODELS if is_one_score(model_named(name, *shapes.get(name, (5, 2))))}
     assert found == set(QUICK)
     model, units = some("logistic", np.random.default_rng(0), np.array([4, 2]), 3)

@@ -358,5 +358,10 @@ def test_the_models_and_the_data_sets_are_those_that_exist() -> None:
     from privplan.fl.datasets import NAMES
     from privplan.fl.models import MODELS
 
+    from privplan.fl.models.losses import NAMED_LOSSES
+    from privplan.fl.models.registry import NAMES_OF_LOSSES_OF_NUMBERS
+
     assert set(toml_words.MODELS) == set(MODELS)
+    assert tuple(toml_words.LOSSES) == tuple(NAMED_LOSSES)
+    assert toml_words.LOSSES_OF_NUMBERS == NAMES_OF_LOSSES_OF_NUMBERS
     assert set(toml_words.DATASETS) - {toml_words.RATINGS, toml_words.TABLE} == set(NAMES)

@@ -26,13 +26,14 @@ SHAPES = {
     "logistic": (13, 2),
     "cox": (39, 1),
     "softmax": (64, 10),
+    "linear": (13, 1),
     "mlp": (30, 2),
     "cnn": (784, 10),
     "mlp-64": (20, 10),
     "alexnet": (784, 10),
 }
 RATES = {"logistic": 0.1, "cox": 0.05, "softmax": 0.1, "mlp": 0.05, "cnn": 0.05}
-RATES |= {"mlp-64": 0.05, "alexnet": 0.1}
+RATES |= {"linear": 0.1, "mlp-64": 0.05, "alexnet": 0.1}
 BATCH = 4
 SIZES = (1, 3, 0, 4, 5, 14, 2, 8, 13, 1)
 """One record, fewer than a batch, none, a batch, and several batches with and without a rest."""
@@ -57,6 +58,8 @@ def units_of(name: str, sizes: tuple[int, ...] = SIZES, seed: int = 0) -> Units:
     if name == "cox":
         table = [rng.integers(1, 9, total + 3), rng.integers(0, 2, total + 3)]
         labels = np.stack(table, 1).astype(np.float32)
+    if name == "linear":
+        labels = rng.uniform(-1.0, 1.0, total + 3).astype(np.float32)
     order = rng.permutation(total + 3)[:total]
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     names = rng.permutation(1000)[: len(sizes)]
@@ -67,6 +70,8 @@ def torch_loss(name: str, logits: torch.Tensor, labels: torch.Tensor) -> torch.T
     """The mean loss of a minibatch, in terms that share nothing with the models' losses."""
     if name == "logistic":
         return nn.functional.binary_cross_entropy(torch.sigmoid(logits[:, 0]), labels.double())
+    if name == "linear":
+        return nn.functional.mse_loss(logits[:, 0], labels.double()) / 2.0
     if name != "cox":
         return nn.functional.cross_entropy(logits, labels)
     total = logits.sum() * 0.0
@@ -171,6 +176,7 @@ def test_a_removed_unit_changes_no_other_bit(name: str, dropout: float) -> None:
     ("name", "features", "classes"),
     [
         *(("logistic", 84, 2), ("logistic", 1, 2), ("logistic", 31, 2), ("cox", 100, 1)),
+        ("linear", 31, 1),
         *(("softmax", 33, 7), ("softmax", 57, 11), ("mlp", 1, 3), ("mlp", 31, 5)),
     ],
 )
@@ -185,6 +191,8 @@ def test_odd_shapes_change_no_bit_either(
     labels: NDArray[Any] = rng.integers(0, max(classes, 2), total)
     if name == "cox":
         labels = np.stack([rng.integers(0, 9, total), labels], 1).astype(np.float32)
+    if name == "linear":
+        labels = rng.uniform(-1.0, 1.0, total).astype(np.float32)
     x = rng.normal(size=(total, features)).astype(np.float32)
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     units = Units(x, labels, np.arange(total), offsets, np.arange(60), np.zeros(60, int))

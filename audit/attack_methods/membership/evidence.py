@@ -21,9 +21,9 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
-from ....accountant.arrays import BoolArray, FloatArray, IntArray
+from ....accountant.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from ....accountant.errors import InvalidInput, Unsupported
-from ....fl.data.federation import Federation
+from ....fl.data.federation import Federation, Labels
 from ...shadows.design import Design
 
 if TYPE_CHECKING:
@@ -142,6 +142,12 @@ def require_same_features(model: Model, federation: Federation) -> None:
 
 def require_likelihood(model: Model) -> None:
     """Raise `Unsupported` for a model under which a record by itself has no likelihood."""
+    if model.numbers:
+        raise Unsupported(
+            f"The model {model.name} cannot be attacked by membership inference.",
+            "It predicts a number, and scores of membership are made of the likelihood of a class.",
+            "Audit it by canaries: the tiers claim and robust.",
+        )
     if not model.loss.additive:
         raise Unsupported(
             f"The model {model.name} cannot be attacked by membership inference.",
@@ -150,11 +156,23 @@ def require_likelihood(model: Model) -> None:
         )
 
 
+def population_of(federation: Federation) -> tuple[Float32Array, Labels]:
+    """Return features and labels of records that no model has trained on: of tests, or held out."""
+    held = federation.held_out
+    if federation.test_records or held is None:
+        return federation.test_features, federation.test_labels
+    return held.features, held.labels
+
+
 def unseen_test_records(federation: Federation) -> BoolArray:
     """Return which test records are no copies of a training record: (test records,)."""
+    return unseen_records(federation, federation.test_features, federation.test_labels)
+
+
+def unseen_records(federation: Federation, features: Float32Array, labels: Labels) -> BoolArray:
+    """Return which of some records are no copies of a training record: (records,)."""
     known = set(_keys(federation.features, federation.labels))
-    keys = _keys(federation.test_features, federation.test_labels)
-    return np.array([key not in known for key in keys], bool)
+    return np.array([key not in known for key in _keys(features, labels)], bool)
 
 
 def shared_records(federation: Federation) -> int:
@@ -170,7 +188,8 @@ def shared_records(federation: Federation) -> int:
 
 
 def _keys(features: NDArray[np.float32], labels: NDArray[np.generic]) -> list[bytes]:
-    flat = np.ascontiguousarray(features).reshape(len(features), -1)
+    # The width is written out, as -1 has no meaning where there are no records at all.
+    flat = np.ascontiguousarray(features).reshape(len(features), math.prod(features.shape[1:]))
     return [
         row.tobytes() + label.tobytes()
         for row, label in zip(flat, np.ascontiguousarray(labels), strict=True)

@@ -31,9 +31,10 @@ import numpy as np
 from ....accountant import events as ev
 from ....accountant import validate
 from ....accountant.arrays import FloatArray, IntArray
-from ....accountant.errors import InvalidInput, Unsupported
+from ....accountant.errors import InvalidInput, Unsupported, enumerated
 from ....accountant.risk.trade_off import trade_off
 from ....fl.data.federation import Federation
+from ....fl.running.handed_over import holding
 from ...measurement import Measurement
 from ...shadows import Design, Executor, Replica, all_cores, design, replicas
 from ...shadows.replicas import without_cryptography
@@ -43,9 +44,11 @@ from .evidence import (
     log_likelihood,
     matched,
     per_unit,
+    population_of,
     require_likelihood,
     require_same_features,
     shared_records,
+    unseen_records,
     unseen_test_records,
 )
 from .results import AttackDescription, Sample, measurements
@@ -81,6 +84,12 @@ _NAMED_SCORES: Final[Mapping[str, tuple[str, Score]]] = {
 }
 ATTACKS: Final = tuple(_NAMED_SCORES)
 
+_COMPARING: Final = ("rmia", "ratio")
+"""Those that compare a record with records of a population outside of the run."""
+
+LEAST_UNITS: Final = 2
+"""Fewest users or records whose coins can be guessed."""
+
 _ATTACKER: Final = (
     "the attacker knows all records, the settings and everybody's coins in the shadows, and sees "
     "one last model"
@@ -101,7 +110,9 @@ def membership_tier(
     """Return what membership inference finds in a run of these settings, on its own data.
 
     Of `models` replicas, `targets` are attacked, and the others are shadows: an even number, 4 or
-    more.  `level` is whose coin is tossed: `user`, all records of a user in all silos together,
+    more.  Records for tests are the population that scores compare with; where there are none, the
+    users who were held out are, and without these the attacks that need no population are made.
+    `level` is whose coin is tossed: `user`, all records of a user in all silos together,
     scored by the sum over them; or `record`.  `attacks` are names in `ATTACKS`.  `executor` trains
     side by side, on all cores if None.  With `seed`, coins and noise can be repeated.  Intervals
     have confidence 1 - `alpha`, about.
@@ -124,12 +135,18 @@ def membership_tier(
     require_likelihood(prepared.model)
     federation = prepared.federation
     require_same_features(prepared.model, federation)
-    unit = federation.user if level == "user" else np.arange(federation.records)
-    units = federation.users if level == "user" else federation.records
+    if not len(population_of(federation)[1]):
+        named = _without_population(named)
+    # Who is on a public list of users and has no row is in no model, and out of none.
+    unit = np.arange(federation.records)
+    if level == "user":
+        unit = np.unique(federation.user, return_inverse=True)[1].astype(np.int64)
+    units = int(unit.max()) + 1 if len(unit) else 0
+    require_units(units)
     coins = design(units, models=models, targets=targets, rng=rng)
     require_both(coins.targets)  # refused before anything is trained
     trained = replicas(
-        settings,
+        holding(settings, None),  # jobs carry the rows as numbers, and no frame beside them
         federation,
         coins.inside_records(unit),
         seed=seed,
@@ -146,6 +163,29 @@ def membership_tier(
             confidence=1.0 - alpha,
         )
     )
+
+
+def _without_population(attacks: Sequence[str]) -> tuple[str, ...]:
+    """Return the attacks that compare with nobody outside of the run; `InvalidInput` for none."""
+    alone = tuple(name for name in attacks if name not in _COMPARING)
+    if not alone:
+        raise InvalidInput(
+            f"There is no record beside the run's own, with which {enumerated(attacks, 'and')} "
+            "compare.",
+            "What no model has seen is what likelihoods are compared with.",
+            f"Choose from {', '.join(name for name in ATTACKS if name not in _COMPARING)}.",
+        )
+    return alone
+
+
+def require_units(units: int) -> None:
+    """Raise `InvalidInput` where there are too few units for any of them to be told apart."""
+    if units < LEAST_UNITS:
+        raise InvalidInput(
+            f"Fewer than {LEAST_UNITS} users or records are too few for membership.",
+            "Each is in or out by a coin, and both must occur.",
+            "Take another tier: claim and robust need no records.",
+        )
 
 
 def checked_attacks(attacks: Sequence[str]) -> tuple[str, ...]:
@@ -168,10 +208,11 @@ def evidence_of(
     """Return phi of all records under all models, shadows first; and of unseen test
     records.
 
-    Raises `InvalidInput` where no test record is unseen, or a model diverged.
+    Raises `InvalidInput` where there are records for tests and none is unseen, or a model diverged.
     """
-    population = unseen_test_records(federation)
-    if not population.any():
+    rows, answers = population_of(federation)
+    population = unseen_records(federation, rows, answers)
+    if len(answers) and not population.any():
         raise InvalidInput(
             "Every test record is a copy of a training record.",
             "What no model has seen is what likelihoods are compared with.",
@@ -180,11 +221,12 @@ def evidence_of(
     population_phi: list[FloatArray] = []
     for replica in trained:
         normalised = federation if replica.moments is None else replica.moments.applied(federation)
-        labels, held_out = cast(IntArray, normalised.labels), cast(IntArray, normalised.test_labels)
+        labels = cast(IntArray, normalised.labels)
+        strangers, held_out = population_of(normalised)
         with np.errstate(all="ignore"):  # what diverged is refused below
             pool_phi.append(confidence(model, replica.parameters, normalised.features, labels))
             population_phi.append(
-                confidence(model, replica.parameters, normalised.test_features, held_out)
+                confidence(model, replica.parameters, strangers, cast(IntArray, held_out))
             )
     table, unknown = np.array(pool_phi), np.array(population_phi)[:, population]
     first = len(coins.shadows)

@@ -124,14 +124,3 @@ def test_canaries_in_the_shape_of_the_table_contradict_nothing(
     found = attack(Path("out"), asked, append=False)
     assert found.measurements
     assert not found.contradicted
-
-
-@for_each("data", [None, Path("north.csv")])
-def test_membership_says_that_it_reads_no_table(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: Path | None
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    write(tmp_path)
-    pp.run(configuration(), "out")
-    with pytest.raises(InvalidInput, match="does not read tables"):
-        attack(Path("out"), AttackRequest(tiers=("membership",), data=data), append=False)
