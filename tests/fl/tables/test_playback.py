@@ -9,13 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pytest
-
 from ...cases import for_each
 from ..extras import needs
 from .hospitals import MARKER, configuration
-from .playback import Played, left, played
+from .playback import left, played
 from .test_table_runs import (
     LISTED_SYSTEMS,
     NASTY,
