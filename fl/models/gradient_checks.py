@@ -17,7 +17,7 @@ from torch import Tensor
 
 from .chance import drawn
 from .door import TRIAL_SEED, Door, by_chance, close, refused
-from .held_values import held_values
+from .held_values import held_by_classes, held_values
 from .losses import Loss
 from .module_body import ModuleBody, unheard
 
@@ -108,9 +108,11 @@ def require_true_gradients(body: ModuleBody, door: Door, loss: Loss, trial: Tria
 
 
 def _held(body: ModuleBody) -> dict[str, str]:
-    return {
+    layers = dict(body.training.named_modules())
+    of_classes = {key: text for layer in layers.values() for key, text in held_by_classes(layer)}
+    return of_classes | {
         f"{name}.{key}".lstrip("."): text
-        for name, layer in body.training.named_modules()
+        for name, layer in layers.items()
         for key, text in held_values(layer)
         if key != "draws"  # of dropout layers, which are privplan's
     }

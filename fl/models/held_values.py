@@ -28,6 +28,16 @@ def held_values(layer: nn.Module) -> Iterator[tuple[str, str]]:
             yield name, _text(value, _MOST_NESTED)
 
 
+def held_by_classes(layer: nn.Module) -> Iterator[tuple[str, str]]:
+    """Yield the same of what the layer's classes hold for all their layers, but for functions."""
+    for kind in type(layer).__mro__:
+        if kind.__module__.partition(".")[0] in ("torch", "builtins"):
+            continue
+        for name, value in sorted(vars(kind).items()):
+            if not (name.startswith("__") or callable(value) or hasattr(value, "__get__")):
+                yield f"{kind.__name__}.{name}", _text(value, _MOST_NESTED)
+
+
 def described(value: object) -> str:
     """Return a text of a function or an object: its code, and what it holds and remembers."""
     return f"{_text(type(value), _MOST_NESTED)} {_text(value, _MOST_NESTED)}"

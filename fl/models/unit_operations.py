@@ -4,15 +4,21 @@ Under vmap all units lie behind one another in one tensor.  An operation that lo
 index, as an embedding does, may then read or write the row of the next unit where plain PyTorch
 would refuse the index, and what is written in place may be shared by all.  So the list is closed:
 what is not in it goes unit by unit, with copies of its own.
+
+A sum over all axes is the unit's own there, as PyTorch's rules of vmap leave the axis of units out.
+Rules of other authors are handed that axis, so none is run: neither of `torch.autograd.Function`,
+nor of `torch.library.register_vmap`, nor what a `TorchDispatchMode` does or a class of tensors.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import threading
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch._functorch.pyfunctorch import VmapInterpreter
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 
 _WITH_SLOPES: Final = """
     _adaptive_avg_pool2d _log_softmax _prelu_kernel _weight_norm_interface adaptive_max_pool2d
@@ -63,11 +69,56 @@ class CrossesUnits(Exception):
     """An operation that is not known to keep units apart."""
 
 
+class _Entrances:
+    """Where Python is handed all units in one tensor: closed while `UnitsApart` is watching.
+
+    Every rule of vmap in Python is found through a `VmapInterpreter`, PyTorch's own ones are not.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._watching = 0
+        self._opened: dict[tuple[type, str], Callable[..., Any]] = {
+            (VmapInterpreter, "__init__"): VmapInterpreter.__init__,
+            (TorchDispatchMode, "__enter__"): TorchDispatchMode.__enter__,
+        }
+
+    def close(self) -> None:
+        with self._lock:
+            self._watching += 1
+            if self._watching == 1:
+                for (owner, name), enter in self._opened.items():
+                    setattr(owner, name, _watched(owner, enter))
+
+    def open(self) -> None:
+        with self._lock:
+            self._watching -= 1
+            if self._watching == 0:
+                for (owner, name), enter in self._opened.items():
+                    setattr(owner, name, enter)
+
+
+def _watched(owner: type, enter: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `enter`, which raises `CrossesUnits` where `UnitsApart` is watching."""
+
+    def entering(self: Any, *args: Any) -> Any:
+        # Of this computation, whose threads share its modes: other threads may go on.
+        if any(isinstance(mode, UnitsApart) for mode in _get_current_dispatch_mode_stack()):
+            raise CrossesUnits(owner.__name__)
+        return enter(self, *args)
+
+    return entering
+
+
+_ENTRANCES: Final = _Entrances()
+
+
 class UnitsApart(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Raises `CrossesUnits` before an operation that is not in the list, or writes into `handed`.
 
-    It sees what is computed in the end, below vmap and the derivatives.  `indexed` is whether one
-    was that takes an index.
+    Likewise before code of other authors that would see units in one tensor.  It sees what is
+    computed in the end, below vmap and the derivatives.  `indexed` is whether one was that takes an
+    index.
     """
 
     def __init__(self, handed: Iterable[Tensor]) -> None:
@@ -75,10 +126,21 @@ class UnitsApart(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.indexed = False
         self._handed = {_place(each) for each in handed}
 
+    def __enter__(self) -> UnitsApart:
+        _ENTRANCES.close()
+        super().__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        _ENTRANCES.open()
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         schema = func._schema
         space, _, name = schema.name.partition("::")
         allowed = space == "aten" and name in (_WRITES if schema.is_mutable else _ALLOWED)
+        # A class of tensors may compute it by code of its own.
+        allowed &= all(kind.__torch_dispatch__ is Tensor.__torch_dispatch__ for kind in types)
         # What an operation in place changes is its first argument.
         if not allowed or (schema.is_mutable and _place(args[0]) in self._handed):
             raise CrossesUnits(schema.name)

@@ -235,6 +235,20 @@ def _counting(module: Function, out: Tensor) -> Tensor:
     return out if module.calls < 500 else 0.5 * out
 
 
+class _Warming(nn.Linear):
+    """Keeps in its class what it saw of all records."""
+
+    middle = 0.0
+
+    def __init__(self) -> None:
+        super().__init__(FEATURES, CLASSES)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return logits."""
+        _Warming.middle = 0.9 * _Warming.middle + 0.1 * float(input.mean())
+        return super().forward(input)
+
+
 def _noisy_slopes(_: Function, out: Tensor) -> Tensor:
     if torch.is_grad_enabled():
         out = out + 0.1 * torch.as_tensor(np.random.normal(size=tuple(out.shape)))
@@ -310,6 +324,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
         "gradient that depends on what",
     ),
     "counts to be another": (lambda: Function(_counting), "changes calls when its gradient"),
+    "keeps in its class": (_Warming, "changes _Warming.middle when its gradient"),
     "draws in its gradient": (lambda: Function(_noisy_slopes), "draws random numbers .numpy"),
     "halves its gradient": (
         lambda: Function(lambda _, out: 0.5 * (out + out.detach())),

@@ -13,6 +13,7 @@ pytest.importorskip("torch")
 
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from privplan.fl.models.losses import OwnLoss
 from privplan.fl.models.own_model import OwnModel
@@ -22,6 +23,7 @@ from privplan.fl.training.single_answers import right_answers
 from privplan.fl.training.threads import one_thread
 from privplan.fl.training.units import Recipe, Units
 
+from ..cases import for_each
 from .own_modules import CLASSES, FEATURES, Branching, SmallConvolutions, normed
 from .test_own_models import made, units_of
 
@@ -232,3 +234,110 @@ def test_only_what_takes_an_index_is_noted_to_take_one() -> None:
     assert made(Gathered).body.indexed
     assert not made(normed).body.indexed
     assert not made(SmallConvolutions).body.indexed
+
+
+class Largest(torch.autograd.Function):
+    """Divides by the largest of what is large; its rule of vmap by that of all units."""
+
+    @staticmethod
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        return x / x.detach().abs().amax().clamp(min=40.0)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[torch.Tensor], output: Any) -> None:  # noqa: ARG004
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, slope: torch.Tensor) -> Any:
+        return slope / ctx.saved_tensors[0].detach().abs().amax().clamp(min=40.0)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int], x: torch.Tensor) -> Any:  # noqa: ARG004
+        return Largest.forward(x), in_dims[0]
+
+
+@torch.library.custom_op("units_apart::largest", mutates_args=())
+def largest(x: torch.Tensor) -> torch.Tensor:
+    return Largest.forward(x)
+
+
+largest.register_vmap(Largest.vmap)
+largest.register_autograd(Largest.backward, setup_context=Largest.setup_context)
+
+
+class Watching(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Divides what is multiplied, of all units, by the largest."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        made = func(*args, **(kwargs or {}))
+        return Largest.forward(made) if func is torch.ops.aten.mul.Tensor else made
+
+
+def watched(x: torch.Tensor) -> torch.Tensor:
+    with Watching():  # type: ignore[no-untyped-call]
+        return x * 1.0
+
+
+class Marked(torch.Tensor):
+    """A number that divides what it is multiplied with, of all units, by the largest."""
+
+    plain: torch.Tensor
+    __torch_function__ = torch._C._disabled_torch_function_impl
+
+    @staticmethod
+    def __new__(cls, plain: torch.Tensor) -> Marked:
+        made: Marked = cls._make_wrapper_subclass(cls, plain.shape, dtype=plain.dtype)
+        made.plain = plain
+        return made
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        made = func(*(getattr(each, "plain", each) for each in args), **(kwargs or {}))
+        return Largest.forward(made) if func is torch.ops.aten.mul.Tensor else made
+
+
+def marked(x: torch.Tensor) -> torch.Tensor:
+    return x * Marked(torch.ones((), dtype=x.dtype))
+
+
+class Ruled(nn.Module):
+    """Sends records through a rule of another author, of so many records or more."""
+
+    def __init__(self, rule: str, records: int) -> None:
+        super().__init__()
+        self.out, self.rule, self.records = nn.Linear(FEATURES, CLASSES), rule, records
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        made: torch.Tensor = self.out(x if len(x) < self.records else RULES[self.rule](x))
+        return made
+
+
+RULES: dict[str, Any] = {
+    "a function": Largest.apply,
+    "an operation": largest,
+    "a mode": watched,
+    "a class of tensors": marked,
+}
+
+
+@for_each("name", [*RULES])
+@for_each("records", [1, 18])
+def test_no_rule_of_another_author_is_handed_several_units(name: str, records: int) -> None:
+    # No divisor acts on what the door sees; from 18 records on, it does not even see the rule.
+    model, units = made(lambda: Ruled(name, records)), units_of((20, 20, 3))
+    assert model.body.vectorised == (records == 18)
+    features = units.features.copy()
+    features[units.order[: units.offsets[1]]] *= 1e4
+    moved = Units(features, units.labels, units.order, units.offsets, units.user, units.silo)
+    start = model.initial(3)
+    rows, others = gradients(model, start, units), gradients(model, start, moved)[1:]
+    assert rows.any(axis=1).all()
+    np.testing.assert_array_equal(others, rows[1:])
+    np.testing.assert_array_equal(others, gradients(model, start, units.only([1, 2])))
+
+
+def test_after_a_pass_that_failed_others_may_use_rules_of_their_own() -> None:
+    model, units = made(lambda: Ruled("a function", 18)), units_of((20, 20, 3))
+    gradients(model, model.initial(3), units)
+    assert torch.func.vmap(Largest.apply)(torch.ones(2, 3)).shape == (2, 3)
+    assert watched(torch.full((2,), 80.0)).tolist() == [1.0, 1.0]
