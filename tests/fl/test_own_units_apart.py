@@ -278,28 +278,6 @@ def watched(x: torch.Tensor) -> torch.Tensor:
         return x * 1.0
 
 
-class Marked(torch.Tensor):
-    """A number that divides what it is multiplied with, of all units, by the largest."""
-
-    plain: torch.Tensor
-    __torch_function__ = torch._C._disabled_torch_function_impl
-
-    @staticmethod
-    def __new__(cls, plain: torch.Tensor) -> Marked:
-        made: Marked = cls._make_wrapper_subclass(cls, plain.shape, dtype=plain.dtype)
-        made.plain = plain
-        return made
-
-    @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        made = func(*(getattr(each, "plain", each) for each in args), **(kwargs or {}))
-        return Largest.forward(made) if func is torch.ops.aten.mul.Tensor else made
-
-
-def marked(x: torch.Tensor) -> torch.Tensor:
-    return x * Marked(torch.ones((), dtype=x.dtype))
-
-
 class Ruled(nn.Module):
     """Sends records through a rule of another author, of so many records or more."""
 
@@ -316,7 +294,6 @@ RULES: dict[str, Any] = {
     "a function": Largest.apply,
     "an operation": largest,
     "a mode": watched,
-    "a class of tensors": marked,
 }
 
 

@@ -166,15 +166,21 @@ def played(
     tables: dict[str, dict[str, Any]],
     edited: Callable[[list[str]], list[str]] | None = None,
     noised: Sequence[Any] | None = None,
+    *,
+    dry: bool = False,
 ) -> Played:
-    """Make a run on files in a new folder; `noised` takes the place of what it noises."""
+    """Make a run on files in a new folder; `noised` takes the place of what it noises.
+
+    With `dry` it is only forecast.
+    """
     folder.mkdir()
     write(folder, edited)
     (folder / "config.toml").write_bytes(toml_bytes(tables))
     tape = Tape(noised)
     with pytest.MonkeyPatch.context() as patched, fixed(tape):
         patched.chdir(folder)
-        done = CliRunner().invoke(app, ["run", "config.toml", "--out", "out"])
+        how = ["--dry-run"] if dry else ["--out", "out"]
+        done = CliRunner().invoke(app, ["run", "config.toml", *how])
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
     return Played(folder / "out", done.exit_code, (done.stdout, done.stderr), tape)
