@@ -11,19 +11,16 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-<<<<<<< HEAD
-=======
 import numpy as np
 import pytest
 
 from privplan.accountant.errors import InvalidInput
 from privplan.fl.uldp.averaging import UldpAvg
 
->>>>>>> 8d87b50e
 from ...cases import for_each
 from ..extras import needs
 from .hospitals import MARKER, configuration
-from .playback import left, played
+from .playback import Played, left, played
 from .test_table_runs import (
     LISTED_SYSTEMS,
     NASTY,
