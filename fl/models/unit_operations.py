@@ -128,11 +128,11 @@ class UnitsApart(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __enter__(self) -> UnitsApart:
         _ENTRANCES.close()
-        super().__enter__()
+        super().__enter__()  # type: ignore[no-untyped-call]
         return self
 
     def __exit__(self, *error: Any) -> None:
-        super().__exit__(*error)
+        super().__exit__(*error)  # type: ignore[no-untyped-call]
         _ENTRANCES.open()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

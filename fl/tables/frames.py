@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
+from datetime import date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
 
 import numpy as np
 
@@ -64,6 +66,14 @@ def arrow_table(frame: Any, needed: Collection[str]) -> pyarrow.Table:
 def _of_pandas(frame: Any, needed: Collection[str]) -> pyarrow.Table:
     pa = arrow()
     names = list(frame.columns)
+    of_index = [name for name in getattr(frame.index, "names", ()) if name is not None]
+    for name in needed:
+        if name in of_index and name not in names:
+            raise InvalidInput(
+                f"The frame has {name!r:.60} in its index, and in no column.",
+                "The index of a DataFrame is no column of it.",
+                "Make it one: frame.reset_index().",
+            )
     for name in names:
         if not isinstance(name, str):
             raise InvalidInput(
@@ -124,7 +134,10 @@ def _by_type(column: Any, dtype: Any) -> Any:
         return pa.array(column.to_numpy(), from_pandas=True) if dtype.kind in _KINDS else None
     if dtype.kind == "O" and getattr(dtype, "storage", "") == "python":
         return _texts(column.to_numpy())  # half a character is a text of Python
-    return pa.array(values) if hasattr(values, "__arrow_array__") else None
+    if hasattr(values, "__arrow_array__"):
+        return pa.array(values)
+    dense = column.to_numpy()  # of sparse numbers
+    return pa.array(dense, from_pandas=True) if dense.dtype.kind in _KINDS else None
 
 
 def _texts(cells: Any) -> pyarrow.Array:
@@ -165,6 +178,10 @@ def _text(cell: Any) -> str | None:
         return str(value) if abs(value) < 10**300 else "1e400" if value > 0 else "-1e400"
     if isinstance(cell, float) and not math.isnan(cell):
         return float.__repr__(cell)
+    if isinstance(cell, UUID):
+        return UUID.__str__(cell)
+    if isinstance(cell, date) and not isinstance(cell, datetime):  # a day, and no point in time
+        return date.isoformat(cell)
     if isinstance(cell, Decimal) and Decimal.is_finite(cell):
         return Decimal.__str__(cell)
     if isinstance(cell, Decimal) and Decimal.is_infinite(cell):

@@ -1,0 +1,104 @@
+"""Frames of pandas itself, where it is installed: a cell is read by itself, and no row twice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import privplan as pp
+from privplan.accountant.errors import InvalidInput
+
+from ...cases import for_each
+
+pd: Any = pytest.importorskip("pandas", reason="pandas is not installed")
+
+LARGE = 10**12
+SCHEMA = {
+    "columns": {
+        "code": {"kind": "category", "values": [str(LARGE + code) for code in range(3)]},
+        "age": {"kind": "number", "range": [0, 110]},
+    }
+}
+WHOLE = ("Int64", pd.ArrowDtype(pa.int64()), pd.CategoricalDtype([LARGE, LARGE + 1, LARGE + 2]))
+REFUSED = ("period[D]", pd.IntervalDtype("float64"), "complex128")
+
+
+def frame(codes: list[Any], dtype: Any, ids: list[Any] | None = None) -> Any:
+    return pd.DataFrame(
+        {
+            "patient": ids or [f"p{row}" for row in range(len(codes))],
+            "code": pd.Series(codes, dtype=dtype),
+            "age": [50.0 + row for row in range(len(codes))],
+        }
+    )
+
+
+def features(of: Any) -> Any:
+    table = pp.Table.from_frame(of, schema=SCHEMA, user="patient").rows()
+    return table.features[np.argsort(table.features[:, -1])]
+
+
+@for_each("dtype", [*WHOLE, "object", "string", "str"])
+def test_a_missing_cell_changes_no_other(dtype: Any) -> None:
+    kind = str if dtype in ("string", "str") else int
+    codes = [kind(LARGE + code) for code in (0, 1, 2)]
+    alone, beside = frame(codes, dtype), frame([*codes, None], dtype)
+    np.testing.assert_array_equal(features(beside)[:3], features(alone))
+    assert len(np.unique(features(alone)[:, :-1], axis=0)) == 3
+
+
+@for_each("cell", [1, 2.5, b"\xff", "\ud800", [1], {}, pd.Timestamp("2020-01-01")])
+@for_each("others", [bytearray(b"1"), memoryview(b"1"), pa.scalar("1"), str(LARGE), 1.0, None])
+def test_an_odd_cell_of_objects_changes_no_other(others: Any, cell: Any) -> None:
+    codes = pd.Series([others] * 3, dtype=object)
+    beside = pd.concat([codes, pd.Series([cell], dtype=object)], ignore_index=True)
+    alone = features(frame(list(codes), object))
+    np.testing.assert_array_equal(features(frame(list(beside), object))[:3], alone)
+
+
+@for_each("dtype", ["Int64", pd.ArrowDtype(pa.uint64())])
+def test_who_has_no_id_is_left_out_and_nobody_hears_of_it(dtype: Any) -> None:
+    numbered = pd.DataFrame(
+        {"patient": pd.Series([1, 2, None], dtype=dtype), "code": str(LARGE), "age": 50.0}
+    )
+    assert len(pp.Table.from_frame(numbered, schema=SCHEMA, user="patient").rows().user) == 2
+
+
+@for_each("dtype", REFUSED)
+@for_each("rows", [0, 1])
+def test_a_type_is_refused_whatever_its_cells_are(dtype: Any, rows: int) -> None:
+    values = pd.Series([None] * rows, dtype=dtype)
+    with pytest.raises(InvalidInput, match="code"):
+        features(pd.DataFrame({"patient": ["p"] * rows, "code": values, "age": [1.0] * rows}))
+
+
+VIEWS = (
+    lambda of: of,
+    lambda of: of[:],
+    lambda of: of.copy(deep=False),
+    lambda of: of.reset_index(drop=True),
+    lambda of: of.iloc[1:],
+)
+
+
+@for_each("view", VIEWS)
+@for_each("dtype", [*WHOLE, "string", "str", pd.StringDtype("python"), "int64"])
+def test_a_view_of_a_frame_is_not_of_another_silo(dtype: Any, view: Any) -> None:
+    kind = str if "str" in str(dtype) else int
+    codes = [kind(LARGE + code) for code in (0, 1, 2)]
+    of, equal = (frame(codes, dtype)[["code"]] for _ in range(2))
+    schema = {"columns": {"code": SCHEMA["columns"]["code"]}}
+    with pytest.raises(InvalidInput, match="same rows"):
+        pp.Table.from_frame({"a": of, "b": view(of)}, schema=schema)
+    assert len(pp.Table.from_frame({"a": of, "b": equal}, schema=schema).rows().user) == 6
+
+
+def test_a_table_of_arrow_and_its_frame_are_the_same_rows() -> None:
+    table = pa.table({"code": [str(LARGE)] * 3, "age": [1.0, 2.0, 3.0]})
+    with pytest.raises(InvalidInput, match="same rows"):
+        pp.Table.from_frame(
+            {"a": table, "b": table.to_pandas(types_mapper=pd.ArrowDtype)}, schema=SCHEMA
+        )
