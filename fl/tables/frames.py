@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable
+from datetime import date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
 
 from ...accountant.errors import InvalidInput, kind_of
 from .batches import arrow
@@ -57,6 +59,14 @@ def arrow_table(frame: Any, needed: Collection[str]) -> pyarrow.Table:
 def _of_pandas(frame: Any, needed: Collection[str]) -> pyarrow.Table:
     pa = arrow()
     names = list(frame.columns)
+    of_index = [name for name in getattr(frame.index, "names", ()) if name is not None]
+    for name in needed:
+        if name in of_index and name not in names:
+            raise InvalidInput(
+                f"The frame has {name!r:.60} in its index, and in no column.",
+                "The index of a DataFrame is no column of it.",
+                "Make it one: frame.reset_index().",
+            )
     for name in names:
         if not isinstance(name, str):
             raise InvalidInput(
@@ -78,20 +88,38 @@ def _of_pandas(frame: Any, needed: Collection[str]) -> pyarrow.Table:
 
 def _column(series: Any, name: str) -> pyarrow.Array:
     """Return a column by its type; one of objects holds texts, whatever its cells are."""
-    pa = arrow()
-    kind = getattr(series.dtype, "categories", series).dtype
-    if getattr(kind, "kind", "") == "O" and str(kind).startswith(("object", "str")):
-        return _texts(series.to_numpy())
+    kind = series.dtype
+    if hasattr(kind, "categories"):
+        kind = kind.categories.dtype
     try:
-        return pa.array(
-            series if hasattr(series, "__arrow_array__") else series.to_numpy(), from_pandas=True
-        )
+        return _by_type(series)
     except Exception as error:  # by the type of the column alone
         raise InvalidInput(
             f"The frame has a column {name!r:.60} of type {kind!s:.60} ({type(error).__name__}).",
             "A column of a table holds texts, numbers or truths.",
             "Change its type, or leave it out of the frame.",
         ) from None
+
+
+def _by_type(values: Any) -> pyarrow.Array:
+    """Return a column, or what the categories of one are, by its type and not by its cells.
+
+    A number that may be missing stays a whole one where its type says so: made a float, as NumPy
+    has to, two large ids would be one, and whether they were made floats would follow from a cell.
+    """
+    pa = arrow()
+    if hasattr(values.dtype, "categories"):
+        codes = values.cat.codes.to_numpy()  # -1 where the cell is missing
+        words = _by_type(values.dtype.categories)
+        return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), words)
+    if getattr(values.dtype, "kind", "") == "O" and str(values.dtype).startswith(("object", "str")):
+        return _texts(values.to_numpy())
+    held = getattr(values, "array", values)
+    if not hasattr(held, "__arrow_array__"):
+        held = values.to_numpy()
+        if held.dtype.kind == "O":  # whose cells would have to say what they are
+            raise TypeError("no type of texts, numbers or truths")
+    return pa.array(held, from_pandas=True)
 
 
 def _texts(cells: Iterable[Any]) -> pyarrow.Array:
@@ -126,6 +154,10 @@ def _text(cell: Any) -> str | None:
         return str(value) if abs(value) < 10**300 else "1e400" if value > 0 else "-1e400"
     if isinstance(cell, float) and not math.isnan(cell):
         return float.__repr__(cell)
+    if isinstance(cell, UUID):
+        return UUID.__str__(cell)
+    if isinstance(cell, date) and not isinstance(cell, datetime):  # a day, and no point in time
+        return date.isoformat(cell)
     if isinstance(cell, Decimal) and Decimal.is_finite(cell):
         return Decimal.__str__(cell)
     if isinstance(cell, Decimal) and Decimal.is_infinite(cell):

@@ -357,7 +357,6 @@ def test_the_models_and_the_data_sets_are_those_that_exist() -> None:
     pytest.importorskip("torch")
     from privplan.fl.datasets import NAMES
     from privplan.fl.models import MODELS
-
     from privplan.fl.models.losses import NAMED_LOSSES
     from privplan.fl.models.registry import NAMES_OF_LOSSES_OF_NUMBERS
 

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 import privplan as pp
-from privplan.accountant.errors import InvalidInput
 from privplan.accountant.records import RoundIntent, RoundRelease
 from privplan.audit.attack.log_attack import attack
 from privplan.audit.attack.report import AttackRequest
