@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable
 from decimal import Decimal
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +65,21 @@ class DataFrame:
         return Series(self._columns[name])
 
 
+FRAMES: tuple[Callable[[dict[str, Any]], Any], ...] = (DataFrame,)
+"""The stand-in, and pandas itself where it is installed."""
+
+if find_spec("pandas") is not None:
+    import pandas
+
+    def of_pandas(columns: dict[str, Any]) -> Any:
+        """Return a DataFrame whose columns have the types of these arrays: none is guessed."""
+        return pandas.DataFrame(
+            {name: pandas.Series(cells, dtype=cells.dtype) for name, cells in columns.items()}
+        )
+
+    FRAMES = (DataFrame, of_pandas)
+
+
 class Stream:
     """A table of another library, by the stream that it offers."""
 
@@ -94,15 +111,15 @@ def typed(columns: dict[str, list[str]]) -> pa.Table:
     return pa.table({**columns, "age": [float(age) for age in columns["age"]]})
 
 
-def of_objects(columns: dict[str, list[str]]) -> DataFrame:
+def of_objects(kind: Callable[[dict[str, Any]], Any], columns: dict[str, list[str]]) -> Any:
     texts = {name: np.array(column, object) for name, column in columns.items()}
-    return DataFrame({**texts, "age": np.array(columns["age"], float)})
+    return kind({**texts, "age": np.array(columns["age"], float)})
 
 
 KINDS: tuple[Callable[[dict[str, list[str]]], Any], ...] = (
     pa.table,
     typed,
-    of_objects,
+    *(partial(of_objects, kind) for kind in FRAMES),
     lambda columns: Stream(typed(columns)),
     lambda columns: Exchanged(typed(columns)),
 )
@@ -161,21 +178,22 @@ def test_a_log_says_the_same_of_neighbouring_frames(tmp_path: Path) -> None:
     def beside(columns: dict[str, list[str]]) -> pa.Table:
         return pa.concat_tables([pa.table(columns), pa.table(NASTY)])
 
-    def without(columns: dict[str, list[str]]) -> DataFrame:
+    def without(kind: Callable[[dict[str, Any]], Any], columns: dict[str, list[str]]) -> Any:
         kept = [row for row, user in enumerate(columns["patient"]) if user != "p7"]
-        return DataFrame({name: np.array(cells, object)[kept] for name, cells in columns.items()})
+        return kind({name: np.array(cells, object)[kept] for name, cells in columns.items()})
 
     def nobody(columns: dict[str, list[str]]) -> pa.Table:
         return pa.table(columns).slice(0, 0)
 
     logs = []
-    for number, kind in enumerate((pa.table, beside, without, nobody)):
+    gone = [partial(without, kind) for kind in FRAMES]
+    for number, kind in enumerate((pa.table, beside, *gone, nobody)):
         folder = tmp_path / str(number)
         pp.run(handed_over(), folder, data=table(kind))
         logs.append(facts((folder / "log.jsonl").read_text()))
         for path in folder.iterdir():
             assert MARKER.encode() not in path.read_bytes()
-    assert logs[1:] == logs[:1] * 3
+    assert logs[1:] == logs[:1] * (2 + len(FRAMES))
 
 
 def test_a_column_may_say_the_silo(tmp_path: Path) -> None:
@@ -187,16 +205,6 @@ def test_a_column_may_say_the_silo(tmp_path: Path) -> None:
     assert digest_of(federation_of_table(one.rows())) == digest_of(of_files(tmp_path))
     with pytest.raises(InvalidInput, match="`silos`"):
         table(frame=pa.table(whole), silo="hospital")
-
-
-def test_a_pandas_frame_is_read_as_well(tmp_path: Path) -> None:
-    pandas = pytest.importorskip("pandas", reason="pandas is not installed: a stand-in is tested")
-    assert digest_of(
-        federation_of_table(table(lambda columns: typed(columns).to_pandas()).rows())
-    ) == digest_of(of_files(tmp_path))
-    mixed = pandas.DataFrame({"patient": ["a", 1, None], "age": pandas.array([1, None, 3])})
-    schema = {"columns": {"age": {"kind": "number", "range": [0, 100]}}}
-    assert len(pp.Table.from_frame(mixed, schema=schema, user="patient").rows().features) == 2
 
 
 def test_a_run_on_frames_is_the_run_on_files(tmp_path: Path) -> None:
@@ -308,13 +316,14 @@ def test_files_are_wanted_of_a_program_that_hands_over_none() -> None:
 STRANGE = (None, MARKER, 3, 3.5, True, b"x\xff", "\udcff", float("nan"), ["a"], 10**400)
 
 
+@for_each("kind", FRAMES)
 def test_no_cell_of_an_object_column_stops_a_program_or_is_said(
-    capsys: pytest.CaptureFixture[str],
+    capsys: pytest.CaptureFixture[str], kind: Callable[[dict[str, Any]], Any]
 ) -> None:
     columns: dict[str, Any] = {
         name: np.array([*STRANGE, "p"], object) for name in HEADER.split(",")
     }
-    table = pp.Table.from_frame(DataFrame(columns), schema=SCHEMA, user="patient", label="outcome")
+    table = pp.Table.from_frame(kind(columns), schema=SCHEMA, user="patient", label="outcome")
     assert MARKER not in repr(table)
     read = table.rows()
     assert np.isfinite(read.features).all()
@@ -322,7 +331,10 @@ def test_no_cell_of_an_object_column_stops_a_program_or_is_said(
     assert MARKER not in said.out + said.err
 
 
-def test_a_cell_is_read_alone_as_it_is_beside_others() -> None:
+@for_each("kind", FRAMES)
+def test_a_cell_is_read_alone_as_it_is_beside_others(
+    kind: Callable[[dict[str, Any]], Any],
+) -> None:
     schema = {"columns": {"a": {"kind": "category", "values": ["3", "x", "true", "3.5", MARKER]}}}
     cells = [*STRANGE, b"x", "x", np.float32(3.5), np.True_, np.int64(3), np.str_("x")]
 
@@ -330,7 +342,7 @@ def test_a_cell_is_read_alone_as_it_is_beside_others() -> None:
         column = np.empty(len(of), object)
         column[:] = of
         # Features of equal rows are equal, so that their sum says which there are.
-        return pp.Table.from_frame(DataFrame({"a": column}), schema=schema).rows().features
+        return pp.Table.from_frame(kind({"a": column}), schema=schema).rows().features
 
     alone = np.concatenate([features([cell]) for cell in cells])
     assert np.array_equal(alone.sum(axis=0), features(cells).sum(axis=0))
@@ -378,14 +390,14 @@ class OddNumber(int):
     __repr__ = __abs__ = __lt__ = __gt__ = __str__  # type: ignore[assignment]
 
 
-def ages_of(*cells: Any) -> list[float]:
+def ages_of(kind: Callable[[dict[str, Any]], Any], *cells: Any) -> list[float]:
     column = np.empty(len(cells), object)
     for row, cell in enumerate(cells):
         column[row] = cell
     schema = {
         "columns": {"age": {"kind": "number", "range": [-9, 9], "gap": -1, "scaling": "none"}}
     }
-    table = pp.Table.from_frame(DataFrame({"age": column}), schema=schema).rows()
+    table = pp.Table.from_frame(kind({"age": column}), schema=schema).rows()
     return sorted(float(value) for value in table.features[:, 0])
 
 
@@ -406,12 +418,16 @@ def ages_of(*cells: Any) -> list[float]:
     ],
 )
 def test_a_cell_that_raises_is_a_gap_and_a_decimal_is_a_number(cell: Any, due: float) -> None:
-    assert ages_of(cell) == [due]
-    assert ages_of(cell, 1, "7", None) == sorted([due, 1.0, 7.0, -1.0])
+    for kind in FRAMES:
+        assert ages_of(kind, cell) == [due]
+        assert ages_of(kind, cell, 1, "7", None) == sorted([due, 1.0, 7.0, -1.0])
 
 
-def test_columns_that_are_not_needed_may_be_anything() -> None:
-    frame = DataFrame({"a": np.ones(2), "note": np.zeros(2, "datetime64[D]"), "b": np.ones(2)})
+@for_each("kind", FRAMES)
+def test_columns_that_are_not_needed_may_be_anything(
+    kind: Callable[[dict[str, Any]], Any],
+) -> None:
+    frame = kind({"a": np.ones(2), "note": np.zeros(2, "datetime64[s]"), "b": np.ones(2)})
     ignored = {"note": {"kind": "ignored"}, "b": {"kind": "ignored"}}
     columns = {"a": {"kind": "number", "range": [0, 1]}, **ignored}
     assert len(pp.Table.from_frame(frame, schema={"columns": columns}).rows().features) == 2

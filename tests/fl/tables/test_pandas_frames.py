@@ -117,8 +117,9 @@ def test_a_type_that_no_file_has_is_refused_by_its_name(
     case: tuple[Callable[[], Any], dict[str, Any]],
 ) -> None:
     made, column = case
-    missing = made().iloc[:1].where([False])
-    for series in (made(), made().iloc[:0], missing):  # the type alone decides, and no cell
+    missing = made().iloc[:1].where([False])  # which some types cannot hold, and turn to objects
+    kept = [missing] if missing.dtype == made().dtype else []
+    for series in (made(), made().iloc[:0], *kept):  # the type alone decides, and no cell
         with pytest.raises(InvalidInput, match="column 'x' of type"):
             of_frame(pd.DataFrame({"x": series}), {"x": column})
     ignored = {"x": {"kind": "ignored"}, "y": NUMBER}
