@@ -13,8 +13,7 @@ from typing import Final
 from ...accountant.errors import InvalidInput
 from ...accountant.records import Evaluation, RoundIntent, RoundRelease
 from ...fl.declarations.declaration import HELD_OUT
-from ...fl.frame.held_out_score import RIGHT, WRONG, HeldOutScore, released_digest
-from ...fl.frame.held_out_votes import votes_counted
+from ...fl.frame.held_out_score import RIGHT, WRONG, HeldOutScore, released_digest, votes_counted
 from .entries import Ledger, SpentIntent
 from .matrix_facts import is_matrix
 

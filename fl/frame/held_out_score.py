@@ -23,12 +23,17 @@ _FEWEST_DEVIATIONS: Final = 3.0
 """So many deviations of its noise the sum of all votes must have, for a quotient to mean much."""
 
 
+def votes_counted(unit: str, users: int, silos: int, share: float) -> float:
+    """Return the public number of votes: of silos as units all, else `share` of the users."""
+    return float(silos) if unit == "silo" else users * share
+
+
 @dataclass(frozen=True)
 class HeldOutScore:
     """The noisy sums of right and of wrong votes.
 
     - `deviation`: standard deviation of the noise on either.
-    - `votes`: the public number of votes, `users_at_most` times the share that is held out.
+    - `votes`: the public number of votes (`votes_counted`).
     """
 
     right: float

@@ -8,7 +8,8 @@ from ...accountant.errors import InvalidInput, Unsupported
 from ..aggregation.weighted_sum import weighted_views
 from ..observers.names import coalitions_in
 from .held_out_release import HeldOutRelease
-from .held_out_votes import votes_counted, votes_of_users, votes_sum
+from .held_out_score import votes_counted
+from .held_out_votes import votes_of_users, votes_sum
 
 if TYPE_CHECKING:
     from ...accountant.arrays import BoolArray

@@ -87,11 +87,6 @@ def votes_of_silos(held: HeldOutRows, right: BoolArray) -> Ballots:
     return Ballots(_right_and_wrong(share), silo)
 
 
-def votes_counted(unit: str, users: int, silos: int, share: float) -> float:
-    """Return the public number of votes: of silos as units all, else `share` of the users."""
-    return float(silos) if unit == "silo" else users * share
-
-
 def votes_sum(
     noise_multiplier: float, *, users: int, silos: int, rule: str, dropouts: int = 0
 ) -> Gaussian:
