@@ -13,7 +13,7 @@ from .events import phases_of, unit_conditions
 from .loader_passes import independent_phases, passes_of
 from .noise_draws import MICROBATCH_SHIFT, LackingFacts, lower_noise, upper_noise
 from .release_readings import JOINTLY_ACCOUNTED, may_be_of_batches, moved_in_a_batch
-from .unit_samplers import draws_records_of_silos
+from .unit_samplers import draws_records_of_silos, silo_may_be_drawn_again
 
 REPLACED: Final = 4.0
 """How much farther, squared, a sum moves where a unit is replaced by another."""
@@ -109,7 +109,8 @@ def _participations(run: CheckedRun, phase: Phase, method: str) -> tuple[float, 
     if draws_records_of_silos(run):
         # Records of other silos fill batches of a fixed size where one has fewer.
         filled = method not in JOINTLY_ACCOUNTED and run.settings.neighbours != "zero-out"
-        return math.inf if filled else float(phase.steps * run.own_draws**2), 1.0
+        again = silo_may_be_drawn_again(run)
+        return math.inf if filled or again else float(phase.steps * run.own_draws**2), 1.0
     if method == "shuffled":
         passes = passes_of(run, phase)
         # A record that a loader may drop, or an epoch leave out, is in single batches at least.

@@ -86,6 +86,9 @@ def _silo(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
     if settings.method not in JOINTLY_ACCOUNTED and settings.neighbours != "zero-out":
         others = ev.NoGuarantee("records of other silos fill the batches that one leaves")
         whole = replace(whole, upper=(BoundingEvent(others, relation_of(run)),))
+    if silo_may_be_drawn_again(run):
+        again = ev.NoGuarantee("how often one noise draw has the same silo is not said")
+        whole = replace(whole, upper=(BoundingEvent(again, relation_of(run)),))
     rate = draws.lower_rate
     if settings.batch is not None and settings.records is not None:
         rate = min(rate, settings.batch / settings.records)
@@ -94,6 +97,18 @@ def _silo(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
         whole,
         lower=((BoundingEvent(once, "add-remove"),),),
         conditions=("A sample of records does not hide a silo: nothing is counted as amplified.",),
+    )
+
+
+def silo_may_be_drawn_again(run: CheckedRun) -> bool:
+    """Return whether one noise draw may have a silo more than once, for all that is said.
+
+    So it is with silos that are drawn again, and with several batches of a shuffled loader.
+    """
+    settings = run.settings
+    again = "with-replacement" in (settings.method, settings.weighted_draws)
+    return (again and settings.sampled != "records") or (
+        settings.method == "shuffled" and settings.accumulation > 1
     )
 
 
