@@ -25,6 +25,7 @@ from privplan.fl.training.units import Recipe, Units
 
 from ...cases import for_each
 from .hospitals import MARKER, configuration, write
+from .test_table_runs import facts, of_nobody, without
 
 RANGE = (0.0, 300.0)
 
@@ -186,6 +187,30 @@ def test_a_label_out_of_its_range_is_clipped_and_one_that_is_no_number_leaves_th
     assert np.array_equal(clipped, at_end)
     assert np.array_equal(unreadable, without)
     assert not np.array_equal(clipped, without)
+
+
+def test_a_log_says_the_same_of_neighbouring_files_whose_labels_are_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neighbours are made at the level of files: one patient's rows come, or one's go."""
+    nasty = [f"{MARKER},1,f,I,y,,{label}" for label in ("1e400", "nan", "", MARKER, "-7")]
+    logs = []
+    for number, edited in enumerate(
+        (
+            numbered,
+            lambda lines: [*numbered(lines), *nasty],
+            lambda lines: numbered(without(lines)),
+            of_nobody,
+        )
+    ):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        ran(folder, said(run={"seed": 5}), edited)
+        logs.append(facts((folder / "run" / "log.jsonl").read_text()))
+        for path in (folder / "run").iterdir():
+            assert MARKER.encode() not in path.read_bytes()
+    assert logs[1:] == logs[:1] * 3
 
 
 def _units(rng: np.random.Generator, sizes: tuple[int, ...] = (7, 1, 4)) -> Units:
