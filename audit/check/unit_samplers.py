@@ -103,13 +103,16 @@ def _silo(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
 def silo_may_be_drawn_again(run: CheckedRun) -> bool:
     """Return whether one noise draw may have a silo more than once, for all that is said.
 
-    So it is with silos that are drawn again, and with several batches of a shuffled loader.
+    So it is with silos that are drawn again, and with several batches of a shuffled loader.  Where
+    batches are certainly of records, what a silo adds to one draw is clipped as a whole.
     """
     settings = run.settings
-    again = "with-replacement" in (settings.method, settings.weighted_draws)
-    return (again and settings.sampled != "records") or (
-        settings.method == "shuffled" and settings.accumulation > 1
+    counted = settings.batch is not None and settings.records is not None
+    records = settings.sampled == "records" or (
+        settings.sampled is None and counted and of_records(run)
     )
+    again = "with-replacement" in (settings.method, settings.weighted_draws)
+    return (again and not records) or (settings.method == "shuffled" and settings.accumulation > 1)
 
 
 def _client(method: Sampler) -> Sampler:
