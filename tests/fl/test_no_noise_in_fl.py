@@ -174,6 +174,8 @@ a secret of all silos, from the operating system
     uldp/weighting/enrolment.py .crypto.keys.fresh
 a secret of all silos and a session's name, from the operating system unless a run gives a stream
     uldp/weighting/protocol.py .crypto.keys.fresh
+ids that are UUIDs in a frame, which are written as texts
+    tables/frames.py uuid.UUID uuid.UUID.__str__
 weak seeds, and keys, as they were published: no guarantee
     uldp/weighting/published_parties.py
         cryptography.hazmat.primitives.asymmetric.x25519.X25519PrivateKey.generate random
