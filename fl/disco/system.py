@@ -77,12 +77,12 @@ class Disco(PrivateSystem):
     """
 
     def __init__(self, setup: Setup, table: DiscoSettings) -> None:
+        super().__init__(setup)
         self.table = table
         self.schedule = schedule_of(table, setup.silos, setup.rounds)
         self.terms = _noise_terms(setup, table, self.schedule)
         if setup.held_out is not None:
-            setup = replace(setup, held_out=votes_of_peers(setup.held_out, self.terms))
-        super().__init__(setup)
+            self.setup = replace(setup, held_out=votes_of_peers(setup.held_out, self.terms))
         self.residuals = Residuals()
 
     @cached_property
