@@ -5,20 +5,28 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, Literal, cast
+from typing import TYPE_CHECKING, Final, Literal
 
 from ...accountant.errors import InvalidInput
 from ...accountant.events import Gaussian
+from ...accountant.guarantee import Neighbours, as_neighbours
+from ..description.agreement import WorkingFacts
 from ..description.merging import assuming
 from ..description.printed_number import PrintedNumber
-from ..description.run_description import Contradiction, Fact, Phase, RunDescription
+from ..description.run_description import Contradiction, Phase, RunDescription
 from ..description.run_settings import RunSettings, settings_of
+from ..description.sampling_facts import (
+    RATE_TOLERANCE,
+    batch_is_of_uncounted,
+    drawn_by_rate,
+    kinds_of_batch,
+)
 from .event_comparison import contradictions_beside
 from .flattening import as_phases, as_stated_draws
+from .printed_facts import SAID, noise_was_logged, open_digits, rests_on_a_chosen_rate
 
 if TYPE_CHECKING:
     from ...accountant.events import Event
-    from ...accountant.neighbours import Neighbours
 
 Currency = Literal["epsilon", "rho", "mu"]
 CURRENCIES: Final[tuple[Currency, ...]] = ("epsilon", "rho", "mu")
@@ -31,6 +39,8 @@ BEYOND_TOLERANCE: Final = 1e-3
 
 PRIVPLAN_EVENT: Final = "privplan event"
 """The format of an event in privplan's own words, which states its sampler."""
+
+FLOWER_STATE: Final = "Flower accountant state"
 
 UNSAMPLED: Final = ("full", "unknown")
 """Words of `sampling.method` that name no draw of batches."""
@@ -65,7 +75,9 @@ class CheckedRun:
     `rate_factor` what a stated rate was multiplied by, `unbounded` says why no upper end is
     known, `unbounded_without` the keys that would say otherwise, and `stands_for` that the run
     only bounds others at that end: its other end is that of no run.  `of_users` is the same
-    description with users protected, where it leaves that open.
+    description with users protected, where it leaves that open.  `uncounted` says that rate and
+    batch are of what nobody counted, and `rate_follows` that a stated rate says no more than the
+    batch and what it is drawn from.
     """
 
     settings: RunSettings
@@ -99,6 +111,8 @@ class CheckedRun:
     upper_only: str = ""
     chosen_rate: bool = False
     of_users: CheckedRun | None = None
+    uncounted: bool = False
+    rate_follows: bool = False
 
     @property
     def federated(self) -> bool:
@@ -118,11 +132,23 @@ class CheckedRun:
     @property
     def population(self) -> int | None:
         """Return how many units, or records, batches are drawn from, where that is known."""
+        if self.uncounted:
+            return None
         batch = self.settings.batch
-        sizes = (self.units, self.settings.records)
+        sizes: tuple[int | None, ...] = (self.units, self.settings.records)
+        if self.settings.sampled == "records" and self.settings.records is not None:
+            sizes = (self.settings.records,)
         return next(
             (size for size in sizes if size is not None and (batch is None or batch <= size)), None
         )
+
+    @property
+    def drawn_from(self) -> int | None:
+        """Return how many units, or records where these are drawn, a batch is a sample of."""
+        if self.uncounted:
+            return None
+        by_records = self.settings.unit != "record" and self.settings.sampled == "records"
+        return self.settings.records if by_records else self.units
 
     @property
     def units(self) -> int | None:
@@ -138,12 +164,20 @@ class CheckedRun:
         if settings.unit != "user":
             # A record is no more than one, and a silo is hidden by no sample of its users' records.
             settings = replace(settings, records_per_user=None)
-        digits, batch = _open_digits(description), description.facts.get("sampling.batch")
+        digits, batch = open_digits(description), description.facts.get("sampling.batch")
         of_epoch = description.known("schedule.records_per_epoch")
         is_open = "sampling.rate" in digits or of_epoch
         if is_open and batch is not None and batch.provenance == "derived":
             # A batch that follows from a rate is no more exact than that, nor is what it is of.
             settings = replace(settings, batch=None)
+        said = frozenset(key for key, fact in description.facts.items() if fact.provenance in SAID)
+        facts = WorkingFacts(description.facts)
+        if settings.sampled is None:
+            settings = replace(settings, sampled=drawn_by_rate(facts))
+        uncounted = batch_is_of_uncounted(facts)
+        if uncounted:
+            # Beside a rate it tells how many there are of what nobody counted, and no more.
+            settings, said = replace(settings, batch=None), said - {"sampling.batch"}
         phases = None if event is None else as_phases(event)
         if phases is not None:
             # Steps of noise multiplier and rate say the same, and leave the sampler to the facts.
@@ -161,11 +195,7 @@ class CheckedRun:
         return cls(
             settings,
             known=frozenset(known),
-            stated=frozenset(
-                key
-                for key, fact in description.facts.items()
-                if fact.provenance in ("stated", "read")
-            ),
+            stated=said,
             claim=description.get(f"claim.{currency}", PrintedNumber),
             currency=currency,
             event=event,
@@ -184,14 +214,21 @@ class CheckedRun:
                 key for key, fact in description.facts.items() if fact.provenance == "read"
             ),
             records_public=description.get("data.records_public", bool),
-            noise_was_logged=_noise_was_logged(description),
+            noise_was_logged=noise_was_logged(description),
             contradictions=(*description.contradictions, *contradictions_beside(description)),
             from_event=phases is not None,
             beyond_event=_beyond_event(description),
             upper_only=_upper_only(description),
-            chosen_rate=_rests_on_a_chosen_rate(description),
+            chosen_rate=rests_on_a_chosen_rate(description),
             of_users=_of_users(description, currency),
+            uncounted=uncounted,
+            rate_follows=_rate_follows(description, settings),
         )
+
+    @property
+    def relation(self) -> Neighbours:
+        """Return the neighbouring relation of the claim."""
+        return as_neighbours(self.settings.neighbours)
 
     def under(self, neighbours: Neighbours) -> CheckedRun:
         """Return the run under a neighbouring relation."""
@@ -219,6 +256,28 @@ def _of_users(description: RunDescription, currency: Currency) -> CheckedRun | N
     return None if run.contradictions else run
 
 
+def _rate_follows(description: RunDescription, settings: RunSettings) -> bool:
+    """Return whether a stated rate is the share of a stated batch of all that it is drawn from.
+
+    It says no more than these do, and is not one over the batches of a loader.
+    """
+    facts, rate, batch = WorkingFacts(description.facts), settings.rate, settings.batch
+    said = all(_is_said(description, key) for key in ("sampling.rate", "sampling.batch"))
+    if not said or rate is None or batch is None or settings.method == "full":
+        return False
+    sizes = [
+        description.get(key, int) for key in kinds_of_batch(facts) if _is_said(description, key)
+    ]
+    return any(
+        size is not None and abs(rate - batch / size) <= RATE_TOLERANCE * rate for size in sizes
+    )
+
+
+def _is_said(description: RunDescription, key: str) -> bool:
+    fact = description.facts.get(key)
+    return fact is not None and fact.provenance in SAID
+
+
 def claimed_currencies(description: RunDescription) -> tuple[Currency, ...]:
     """Return what numbers are claimed: epsilon, rho, mu; epsilon where none is."""
     named = tuple(name for name in CURRENCIES if f"claim.{name}" in description.facts)
@@ -240,7 +299,7 @@ def _counted_in_full(description: RunDescription) -> str:
     """Return that an event samples nothing, where somebody says that batches were drawn."""
     event, method = description.event, description.facts.get("sampling.method")
     draws = None if event is None else as_stated_draws(event)
-    drawn = method is not None and method.provenance in ("stated", "read")
+    drawn = method is not None and method.provenance in SAID
     if draws is None or not drawn or description.get("sampling.method", str) in UNSAMPLED:
         return ""
     if any(each.rate < 1.0 for each in draws):
@@ -263,7 +322,7 @@ def _beyond_event(description: RunDescription) -> str:
     }
     for key, (value, worse) in limits.items():
         fact = description.facts.get(key)
-        if fact is None or fact.provenance not in ("stated", "read"):
+        if fact is None or fact.provenance not in SAID:
             continue
         stated = description.get(key, float) or 0.0
         excess = stated - value if worse == "more" else value - stated
@@ -284,82 +343,3 @@ def _with_phases(settings: RunSettings, phases: tuple[Phase, ...]) -> RunSetting
         steps=phase.steps,
         steps_per_epoch=math.ceil(1.0 / phase.rate * (1.0 - 1e-9)),
     )
-
-
-OPEN_KEYS: Final = (
-    *("sampling.rate", "sampling.clients_rate", "schedule.phases"),
-    *("schedule.epochs", "claim.delta", "noise.noise_multiplier"),
-)
-"""Numbers that are open by their printed digits."""
-
-CHOSEN_NOISE_UNIT: Final = 0.05
-"""A noise multiplier that is printed to this unit or a coarser one was chosen so."""
-
-FLOWER_STATE: Final = "Flower accountant state"
-
-POPULATION_FACTS: Final = ("data.records", "data.users", "data.silos")
-
-PRINTING_FORMATS: Final = ("training log", "CSV history", "JSONL history", "TF Privacy log line")
-"""Formats in which a program printed a rate that it had computed."""
-
-LOG_FORMATS: Final = ("training log", "CSV history", "JSONL history")
-"""Formats in which a program printed a noise multiplier that it had computed."""
-
-
-def _open_digits(description: RunDescription) -> dict[str, float]:
-    """Return how far printed digits leave the numbers of a description open."""
-    digits: dict[str, float] = {}
-    for key in OPEN_KEYS:
-        fact = description.facts.get(key)
-        if fact is None or not fact.half_unit:
-            continue
-        if key == "noise.noise_multiplier" and fact.half_unit > 0.5 * CHOSEN_NOISE_UNIT:
-            continue
-        if key.endswith("rate") and _was_chosen(description, fact):
-            continue
-        digits[key] = fact.half_unit
-    return digits
-
-
-def _was_chosen(description: RunDescription, fact: Fact) -> bool:
-    """Return whether a rate was chosen as it is printed: by a person, and not by a program."""
-    of_program = fact.provenance == "read" and any(
-        name in fact.source and format in PRINTING_FORMATS
-        for name, format in description.formats.items()
-    )
-    chosen = isinstance(fact.value, float) and bool(fact.half_unit)
-    return chosen and not of_program and was_chosen(cast("float", fact.value), fact.half_unit)
-
-
-def _rests_on_a_chosen_rate(description: RunDescription) -> bool:
-    """Return whether a rate is taken to be exact though its digits would leave it open.
-
-    A batch of a number of records says what it is a share of.
-    """
-    if description.known("sampling.batch") and any(map(description.known, POPULATION_FACTS)):
-        batch = description.facts["sampling.batch"]
-        if batch.provenance in ("stated", "read"):
-            return False
-    rates = (description.facts.get(key) for key in OPEN_KEYS if key.endswith("rate"))
-    return any(fact is not None and _was_chosen(description, fact) for fact in rates)
-
-
-def _noise_was_logged(description: RunDescription) -> bool:
-    """Return whether the noise multiplier is one that a log printed."""
-    stated = (description.facts.get(key) for key in ("noise.noise_multiplier", "schedule.phases"))
-    sources = [fact.source for fact in stated if fact is not None and fact.provenance == "read"]
-    return any(
-        name in source and format in LOG_FORMATS
-        for name, format in description.formats.items()
-        for source in sources
-    )
-
-
-def was_chosen(rate: float, half_unit: float) -> bool:
-    """Return whether a rate of these digits was chosen so: one digit, or one over whole batches.
-
-    >>> was_chosen(0.01, 0.005), was_chosen(0.0043, 0.00005), was_chosen(0.25, 0.005)
-    (True, False, True)
-    """
-    batches = 1.0 / rate
-    return rate < 20.0 * half_unit or abs(batches - round(batches)) <= 1e-9 * batches

@@ -30,7 +30,7 @@ from .release_readings import (
     upper_readings,
     with_releases,
 )
-from .unit_samplers import sampler_of
+from .unit_samplers import draws_records_of_silos, sampler_of
 
 T = TypeVar("T")
 
@@ -214,7 +214,7 @@ def _least_rate(run: CheckedRun, method: str, phase: Phase) -> float:
     """
     settings, rate = run.settings, phase.rate
     share = batch_share(run, phase.rate)
-    if share is not None and method not in JOINTLY_ACCOUNTED:
+    if share is not None and method not in JOINTLY_ACCOUNTED and not draws_records_of_silos(run):
         rate = min(rate, share)
     of_users = settings.unit == "user" and settings.records_per_user is not None
     derived = "sampling.rate" not in run.stated and not settings.phases

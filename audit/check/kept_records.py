@@ -56,7 +56,8 @@ def kept_by_loader(run: CheckedRun, phase: Phase, rate: float) -> float:
 def rate_is_said(run: CheckedRun) -> bool:
     """Return whether somebody said a rate, in whatever words: it does not follow from a batch."""
     by_event = run.event is not None or run.from_event
-    return "sampling.rate" in run.stated or bool(run.settings.phases) or by_event
+    said = "sampling.rate" in run.stated and not run.rate_follows
+    return said or bool(run.settings.phases) or by_event
 
 
 def batch_share(run: CheckedRun, rate: float) -> float | None:
@@ -64,7 +65,7 @@ def batch_share(run: CheckedRun, rate: float) -> float | None:
 
     Where batches are accumulated, it is the share of all of them if `rate` is that of all.
     """
-    records, batch = run.units, run.settings.batch
+    records, batch = run.drawn_from, run.settings.batch
     if records is None or batch is None or "sampling.batch" not in run.stated:
         return None
     share = batch / records

@@ -127,12 +127,12 @@ def passes_of(run: CheckedRun, phase: Phase) -> LoaderPasses:
 
     Raises `LackingFacts` where an epoch has a stated size and the data has none.
     """
-    records, of_epoch = run.units, run.settings.records_per_epoch
+    records, of_epoch = run.drawn_from, run.settings.records_per_epoch
     if of_epoch is not None and records is None:
         raise LackingFacts("data.records")
     share = 1.0 if of_epoch is None or records is None else of_epoch / records
     rate = phase.rate / min(share, 1.0)
-    if "sampling.rate" in run.stated:
+    if "sampling.rate" in run.stated and not run.rate_follows:
         # A rate may be that of an epoch's records, too.
         rate *= max(share, 1.0)
     least = _least(run, phase, share, phase.rate)

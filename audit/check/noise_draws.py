@@ -110,6 +110,14 @@ def farther(draw: ev.Event, times: int) -> ev.Event:
     raise Unsupported(f"Nothing is known of a unit that moves `{draw.type}` several times as far.")
 
 
+def twice_as_far(draw: ev.Event) -> ev.Event:
+    """Return a draw of a sum that is moved twice as far; the draw itself where that is unknown."""
+    try:
+        return farther(draw, 2)
+    except Unsupported:
+        return draw
+
+
 def upper_noise(run: CheckedRun, noise_multiplier: float) -> float:
     """Return the noise multiplier that is certainly there, given who replied.
 

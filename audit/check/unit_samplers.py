@@ -11,7 +11,7 @@ from .checked_run import CheckedRun
 from .loader_passes import passes_of
 from .noise_draws import LackingFacts
 from .release_readings import JOINTLY_ACCOUNTED
-from .sampler_events import METHODS, Sampler, full, presence_in, relation_of
+from .sampler_events import METHODS, Sampler, full, presence_in
 
 RATE_TOLERANCE: Final = 1e-6
 """How far a stated rate may be from a quotient that it is, relatively."""
@@ -46,13 +46,13 @@ def sampler_of(run: CheckedRun, method: str) -> Sampler:
 def draws_records_of_silos(run: CheckedRun) -> bool:
     """Return whether a silo is protected, and batches may be of records: no sample hides it.
 
-    A rate, without a batch that certainly counts silos, may be one of records.
+    A rate, or a batch, counts silos only where somebody says that units are drawn as wholes.
     """
     settings = run.settings
     if settings.unit != "silo" or settings.sampled == "records":
         return settings.unit == "silo"
     counted = "sampling.batch" in run.stated and not of_records(run)
-    of_silos = counted and (settings.records is None or settings.sampled == "users")
+    of_silos = counted and settings.sampled == "users" and settings.users is None
     return settings.clients_rate is None and not of_silos
 
 
@@ -85,14 +85,16 @@ def _silo(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
     whole = full(run, draws)
     if settings.method not in JOINTLY_ACCOUNTED and settings.neighbours != "zero-out":
         others = ev.NoGuarantee("records of other silos fill the batches that one leaves")
-        whole = replace(whole, upper=(BoundingEvent(others, relation_of(run)),))
+        whole = replace(whole, upper=(BoundingEvent(others, run.relation),))
     if silo_may_be_drawn_again(run):
         again = ev.NoGuarantee("how often one noise draw has the same silo is not said")
-        whole = replace(whole, upper=(BoundingEvent(again, relation_of(run)),))
+        whole = replace(whole, upper=(BoundingEvent(again, run.relation),))
     rate = draws.lower_rate
-    if settings.batch is not None and settings.records is not None:
-        rate = min(rate, settings.batch / settings.records)
-    once = ev.Poisson(rate, draws.lower)
+    alone = "sampling.batch" in run.stated and "sampling.rate" not in run.stated
+    if alone and settings.batch is not None and settings.method != "full":
+        # Of records that nobody counted, a batch may be any share.
+        rate = min(rate, 0.0 if settings.records is None else settings.batch / settings.records)
+    once = ev.Poisson(rate, draws.lower) if rate > 0.0 else ev.Pure(0.0)
     return replace(
         whole,
         lower=((BoundingEvent(once, "add-remove"),),),
@@ -175,7 +177,7 @@ def _client_in_batches(method: Sampler) -> Sampler:
         if run.settings.unit == "record":
             shown = ev.Pure(0.0)
         once = BoundingEvent(shown, "add-remove", once=True)
-        return replace(each, upper=(BoundingEvent(often, relation_of(run)),), lower=((once,),))
+        return replace(each, upper=(BoundingEvent(often, run.relation),), lower=((once,),))
 
     return events
 

@@ -174,8 +174,9 @@ _ALL: Final = (
     _words(
         "sampling.sampled",
         SAMPLED,
-        "whether a draw takes users with all their records, or records by themselves",
-        "Does a batch take users with all their records, or records by themselves?",
+        "whether a draw takes users (silos, where no users are counted) with all their records, or "
+        "records by themselves",
+        "Does a batch take users, or silos, with all their records, or records by themselves?",
     ),
     _words(
         "sampling.weighted_draws",

@@ -12,7 +12,8 @@ from ...accountant.errors import InvalidInput
 from .agreement import WorkingFacts, agree, near, settled, shown, statement
 from .keys import KEYS
 from .run_description import Contradiction, Fact, Reading, RunDescription
-from .schedule_facts import batches_per_epoch, complete_sampling, complete_schedule
+from .sampling_facts import complete_sampling
+from .schedule_facts import batches_per_epoch, complete_schedule
 from .tables import checked_fact, unknown_name
 
 if TYPE_CHECKING:

@@ -1,221 +1,18 @@
-"""The schedule: steps and epochs from each other, and the sampling rate.
+"""The schedule: steps and epochs from each other.
 
-What is stated twice is held against each other.  The rate is stated, batch over records, or 1 for
-full batches.
+What is stated twice is held against each other.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from fractions import Fraction
 from typing import Final
 
 from ...accountant.errors import InvalidInput
 from ...accountant.validate import LARGEST_COUNT
-from .agreement import WorkingFacts, near, shown, statement
-from .run_description import Fact
-
-RATE: Final = "sampling.rate"
-BATCH: Final = "sampling.batch"
-RATE_TOLERANCE: Final = 1e-6
-"""A rate that a program computed is one of the usual quotients up to so much, relatively."""
-
-POPULATIONS: Final = ("data.records", "data.users", "data.silos")
-"""What a batch can be drawn from."""
-
-OF_UNIT: Final = {"user": "data.users", "silo": "data.silos"}
-"""What a batch is drawn from where a unit is more than a record."""
-
-
-def population_key(working: WorkingFacts) -> str | None:
-    """Return the key of what batches are drawn from: units where they are counted, or records.
-
-    A batch that is larger than the number of users must be one of records.
-    """
-    batch = working.count(BATCH)
-    again = working.word("sampling.method", "unknown") == "with-replacement"
-    units = OF_UNIT.get(working.word("claim.unit", "record"), "data.records")
-    for key in (units, "data.records"):
-        size = working.count(key)
-        if size is not None and (batch is None or batch <= size or again):
-            return key
-    return None
-
-
-def complete_sampling(working: WorkingFacts) -> None:
-    """Derive rate or batch, or name what contradicts them; refuse a batch above all records."""
-    _refuse_large_batch(working)
-    if working.word("sampling.method", "unknown") == "full":
-        _full_batches(working)
-    elif RATE in working:
-        _compare_rate(working)
-        _derive_batch(working)
-    else:
-        _derive_rate(working)
-    _phase_rates(working)
-    _compare_users(working)
-
-
-def _compare_users(working: WorkingFacts) -> None:
-    """Name users who together have fewer records than there are."""
-    users, records = working.count("data.users"), working.count("data.records")
-    of_user = working.count("data.records_per_user")
-    if users is None or records is None or of_user is None or users * of_user >= records:
-        return
-    says = (
-        f"{shown(users)} users of {shown(of_user)} records at most and {shown(records)} records "
-        "cannot both be true"
-    )
-    keys = ("data.users", "data.records", "data.records_per_user")
-    working.contradict("data.records_per_user", says, *keys)
-
-
-def _refuse_large_batch(working: WorkingFacts) -> None:
-    batch = working.count(BATCH)
-    known = {key: size for key in POPULATIONS if (size := working.count(key)) is not None}
-    if batch is None or not known or batch <= max(known.values()):
-        return
-    if working.word("sampling.method", "unknown") == "with-replacement":
-        return
-    key = max(known, key=lambda name: known[name])
-    both = f"{statement(BATCH, working.facts[BATCH])} and {statement(key, working.facts[key])}"
-    raise InvalidInput(
-        f"A batch of {batch:,} cannot be drawn from {known[key]:,} {key.partition('.')[2]}.",
-        f"{both} cannot both be true.",
-        "Correct one of them; the batch is what is expected in one noise draw.",
-    )
-
-
-def _full_batches(working: WorkingFacts) -> None:
-    stated = working.number(RATE)
-    if stated is None:
-        working.derive(RATE, 1.0, "every step uses all: method = full")
-    elif not near(stated, 1.0, working.half_unit(RATE)):
-        says = f"rate = {shown(stated)} and method = full (rate 1) cannot both be true"
-        working.contradict(RATE, says, RATE, "sampling.method")
-    half_unit = working.half_unit("schedule.phases")
-    others = [each.rate for each in working.phases() if not near(each.rate, 1.0, half_unit)]
-    if others:
-        says = f"phases of rate {shown(others[0])} and method = full (rate 1) cannot both be true"
-        working.contradict("schedule.phases", says, "schedule.phases", "sampling.method")
-    key = population_key(working)
-    if key is None:
-        return
-    batch, size = working.count(BATCH), working.count(key)
-    if batch is None:
-        working.derive(BATCH, size, "every step uses all: method = full")
-    elif batch != size:
-        says = f"batch = {shown(batch)} of {shown(size)} and method = full cannot both be true"
-        working.contradict(BATCH, says, BATCH, key, "sampling.method")
-
-
-def _derive_rate(working: WorkingFacts) -> None:
-    phases = working.phases()
-    rates = {phase.rate for phase in phases}
-    batch, key = working.count(BATCH), population_key(working)
-    if len(rates) == 1:
-        # The phases print their rate; batch / records may say it exactly.
-        half_unit = working.half_unit("schedule.phases")
-        working.facts[RATE] = Fact(rates.pop(), "derived", "all phases have it", half_unit)
-        _compare_rate(working)
-    elif not rates and batch is not None and key is not None:
-        size = working.count(key)
-        assert size is not None
-        name = key.partition(".")[2]
-        working.derive(RATE, batch / size, f"batch / {name} = {batch:,} / {size:,}")
-
-
-def _derive_batch(working: WorkingFacts) -> None:
-    rate, key = working.number(RATE), population_key(working)
-    if BATCH in working or rate is None or key is None:
-        return
-    size = working.count(key)
-    assert size is not None
-    batch = round(rate * size)
-    # 1 / 235 of 60,000 is 255.3: a loader's rate, which tells no batch.
-    if batch >= 1 and near(rate, batch / size, RATE_TOLERANCE * rate):
-        name = key.partition(".")[2]
-        working.derive(BATCH, batch, f"rate x {name} = {shown(rate)} x {size:,}")
-
-
-def _compare_rate(working: WorkingFacts) -> None:
-    """Hold a stated rate against the quotients of batch and records that programs use."""
-    rate, batch, key = working.number(RATE), working.count(BATCH), population_key(working)
-    if rate is None or batch is None or key is None:
-        return
-    half_unit = working.half_unit(RATE)
-    quotients = [quotient for quotient in rates_of(working, batch) if quotient <= 1.0]
-    if not quotients:
-        return
-    if any(near(rate, quotient, RATE_TOLERANCE * rate) for quotient in quotients):
-        return
-    printed_alike = any(near(rate, quotient, half_unit) for quotient in quotients)
-    size = working.count(key)
-    assert size is not None
-    sentence = f"batch / {key.partition('.')[2]} = {shown(batch)} / {shown(size)}"
-    described = min(batch / size, 1.0)
-    if near(rate, described, half_unit):
-        # A program may have printed the rate of its loader, which is printed alike.
-        if working.facts[RATE].provenance != "read":
-            working.refine(RATE, described, sentence)
-        return
-    if printed_alike:
-        return  # the rate of a loader, which stays as open as its digits
-    working.contradict(
-        RATE,
-        f"rate = {shown(rate)} and {sentence} ({shown(batch / size)}) cannot both be true",
-        RATE,
-        BATCH,
-        key,
-    )
-
-
-def rates_of(working: WorkingFacts, batch: int) -> Iterator[float]:
-    """Yield the rates that libraries compute from a batch and the number of records.
-
-    These are batch / records, and one over the batches of a loader, which may drop the last one;
-    for all records or those of an epoch, of all users, and of one silo's or user's share; times
-    the batches that are accumulated, and times the clients that are sampled.
-    """
-    sizes = {working.count(key) for key in (*POPULATIONS, "schedule.records_per_epoch")}
-    records = working.count("data.records")
-    populations = {Fraction(size) for size in sizes if size is not None}
-    if records is not None:
-        for key in ("data.users", "data.silos"):
-            holders = working.count(key)
-            if holders is not None:
-                populations.add(Fraction(records, holders))
-    if (of_user := working.count("data.records_per_user")) is not None:
-        populations.add(Fraction(of_user))
-    accumulated = {1, working.count("schedule.accumulation") or 1}
-    clients = {1.0, working.number("sampling.clients_rate") or 1.0}
-    # A loader's batch may be one that is accumulated, or all that are.
-    together = {(drawn * batch, times) for drawn in accumulated for times in accumulated}
-    for size in populations:
-        for drawn, times in together:
-            batches = size / drawn
-            if batches < 1:
-                continue
-            for quotient in {
-                1 / batches,
-                Fraction(1, math.ceil(batches)),
-                Fraction(1, int(batches)),
-            }:
-                for share in clients:
-                    yield float(quotient * times) * share
-
-
-def _phase_rates(working: WorkingFacts) -> None:
-    """Name a stated rate that is that of no phase."""
-    phases, rate = working.phases(), working.number(RATE)
-    if not phases or rate is None or working.facts[RATE].provenance == "derived":
-        return
-    half_unit = working.half_unit(RATE) + working.half_unit("schedule.phases")
-    if not any(near(rate, phase.rate, half_unit + RATE_TOLERANCE * rate) for phase in phases):
-        says = f"rate = {shown(rate)} is that of no phase"
-        working.contradict(RATE, says, RATE, "schedule.phases")
-
+from .agreement import WorkingFacts, shown
+from .sampling_facts import BATCH, OF_UNIT, RATE, population_is_counted, population_key
 
 STEPS: Final = "schedule.steps"
 EPOCHS: Final = "schedule.epochs"
@@ -249,6 +46,8 @@ def epoch_size(working: WorkingFacts) -> int | None:
     if size is not None:
         return size
     key = population_key(working)
+    if working.word("sampling.sampled", "") == "records":
+        key = "data.records"
     return None if key is None else working.count(key)
 
 
@@ -300,11 +99,20 @@ def _are_passes(working: WorkingFacts) -> bool:
     each makes over its records in one round; these tell nothing of the rounds.
     """
     clients = working.number("sampling.clients_rate")
-    return (clients is None or clients == 1.0) and population_key(working) not in OF_UNIT.values()
+    if clients is not None and clients != 1.0:
+        return False
+    sampled = working.word("sampling.sampled", "")
+    if sampled == "records" or working.count("data.records_per_user") == 1:
+        return True
+    return sampled != "users" and population_key(working) not in OF_UNIT.values()
 
 
 def _compare(working: WorkingFacts, epochs: float, steps: int, batches: Fraction) -> None:
     """Allow every usual way to count: an incomplete batch kept, dropped or carried over."""
+    rate = working.facts.get(RATE)
+    follows = rate is None or rate.provenance == "derived"
+    if BATCH in working and follows and not population_is_counted(working):
+        return  # nobody counted what epochs go over
     half_unit = Fraction(working.half_unit(EPOCHS))
     passes = Fraction(repr(epochs))
     # Steps may be those of one start, or of all; so may epochs.

@@ -213,7 +213,9 @@ def test_a_batch_above_all_records_is_refused_with_both_sources() -> None:
         described(records=256, batch=512)
     assert "`data.records` = 256 (stated, run.toml)" in caught.value.why
     with pytest.raises(InvalidInput, match="300 cannot be drawn from 256 users"):
-        described(users=256, batch=300, unit="user")
+        described(users=256, batch=300, unit="user", sampled="users")
+    # Of users whose records nobody counted, a batch may be one of records.
+    assert resolved(users=256, batch=300, unit="user").rate is None
     assert resolved(records=256, batch=512, method="with-replacement").rate == 2.0
 
 

@@ -32,7 +32,10 @@ def are_compared(run: CheckedRun) -> bool:
     """
     settings = run.settings
     both = {"schedule.steps", "schedule.epochs"} <= run.stated and settings.rate is not None
-    of_units = settings.unit != "record" and run.population == run.units
+    of_units = settings.sampled == "users"
+    if settings.unit != "record" and settings.sampled is None:
+        of_units = run.population is not None and run.population == run.units
+    of_units &= settings.records_per_user != 1
     return both and not of_units and settings.clients_rate in (None, 1.0)
 
 

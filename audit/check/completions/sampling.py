@@ -10,8 +10,9 @@ from typing import Final
 
 from ...description.printed_number import half_unit_of
 from ...description.run_description import Phase
-from ...description.schedule_facts import RATE_TOLERANCE
-from ..checked_run import CHOSEN_NOISE_UNIT, PASSES_TOLERANCE, CheckedRun, was_chosen
+from ...description.sampling_facts import RATE_TOLERANCE
+from ..checked_run import PASSES_TOLERANCE, CheckedRun
+from ..printed_facts import CHOSEN_NOISE_UNIT, was_chosen
 from .completion import Alternative, Choice, End, in_option
 from .passes import rates_of_steps, steps_agree
 
@@ -177,7 +178,17 @@ def accumulation(run: CheckedRun, _end: End) -> Iterator[Alternative]:
         kinds = (settings.accumulation_of,)
     for together in counted:
         for kind in kinds:
+            if kind == "own-draws" and len(kinds) > 1 and _is_too_small(run, together):
+                continue
             yield _accumulated(run, together, kind), _choice(run, together, kind, counted, kinds)
+
+
+def _is_too_small(run: CheckedRun, together: int) -> bool:
+    """Return whether a batch is that of all draws of a step, and not even one for each of them."""
+    settings = run.settings
+    counted = settings.batch is not None and "sampling.batch" in run.stated
+    alone = together == 1 and settings.method not in ("poisson", "full")
+    return alone and counted and (settings.batch or 0) < settings.accumulation
 
 
 def batches_of_the_rate(run: CheckedRun) -> tuple[int, ...]:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from ...description.run_description import ExtraRelease
 from ..checked_run import CheckedRun
 from ..stated_event import samplers_of
+from ..unit_samplers import draws_records_of_silos
 from .completion import Alternative, Choice, End, in_option
 
 
@@ -56,6 +57,9 @@ def _clipped_and_drawn(run: CheckedRun, end: End) -> Iterator[Alternative]:
     if settings.unit == "record" and settings.sampled == "users" and run.event is None:
         yield from _with_its_user(run, end)
         return
+    if settings.unit == "silo" and _may_draw_silos(run):
+        yield from _silos_or_records(run)
+        return
     run = _of_fewer_records(run, end)
     if settings.unit != "user" or records is None or records == 1:
         run = _of_single_records(run, end)
@@ -88,6 +92,21 @@ def _clipped_and_drawn(run: CheckedRun, end: End) -> Iterator[Alternative]:
             if pinned != _pinned(run, bounds, sampled, records, other):
                 pinned = replace(pinned, stands_for=end)
             yield pinned, choice
+
+
+def _may_draw_silos(run: CheckedRun) -> bool:
+    """Return whether a batch may be one of silos, or one of records."""
+    settings = run.settings
+    if settings.sampled is not None or settings.clients_rate is not None or run.event is not None:
+        return False
+    return not draws_records_of_silos(run.with_settings(sampled="users"))
+
+
+def _silos_or_records(run: CheckedRun) -> Iterator[Alternative]:
+    """Pin whether a batch is one of silos, drawn as wholes, or of records, which hide no silo."""
+    for sampled, what in (("users", "silos"), ("records", "records")):
+        choice = Choice("sampling.sampled", f"{what} are drawn", f"sampling.sampled={sampled}")
+        yield run.with_settings(sampled=sampled), choice
 
 
 def _of_fewer_records(run: CheckedRun, end: End) -> CheckedRun:
@@ -192,6 +211,7 @@ def _with_event(run: CheckedRun, end: End) -> CheckedRun:
 def _pinned(run: CheckedRun, bounds: str, sampled: str, records: int, end: End) -> CheckedRun:
     if sampled == "records" and end == "least":
         run = _of_all_records(run, records)
+    run = replace(run, settings=replace(run.settings, sampled=sampled))
     settings = run.settings
     if bounds == "record" and sampled == "records":
         if end == "least":
