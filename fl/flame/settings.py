@@ -164,6 +164,21 @@ def overflow_of_tables(given: GivenSettings) -> Complaint | None:
     )
 
 
+def no_votes(given: GivenSettings) -> Complaint | None:
+    """Refuse votes for a method as published, whose number would not cover them."""
+    published = given.holds_out and given.of(FlameSettings).as_published
+    return unpaid_votes(given.system.name) if published else None
+
+
+def unpaid_votes(system: str) -> Complaint:
+    """Return that a method as published cannot pay for votes."""
+    return (
+        f'has test = "held-out" in [evaluation], and {system} as published cannot pay for votes',
+        "The paper's number is for its rounds alone.",
+        'Write test = "none", or leave as_published out.',
+    )
+
+
 def no_idle_processes(given: GivenSettings) -> Complaint | None:
     """Refuse processes that would share no work."""
     return _without_ciphertexts(
@@ -200,6 +215,7 @@ RULES: Final[tuple[Rule, ...]] = (
     no_target,
     few_sealed,
     overflow_of_tables,
+    no_votes,
     no_idle_processes,
     transcripts_of_messages,
 )
