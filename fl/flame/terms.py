@@ -44,7 +44,7 @@ from ...accountant.mechanisms.messages import Messages
 from ...accountant.randomness import Stream
 from ...accountant.rootfinding import first_integer
 from ...accountant.sensitivity.release import down, up
-from ..frame.held_out_messages import VOTE_MIDDLE
+from ..frame.held_out_messages import VOTE_MIDDLE, VOTE_NUMBERS
 from ..observers.names import ANALYZER, CLIENT, COLLUDING, MODEL, SHUFFLER
 from .settings import LAPLACE, FlameSettings, RandomizerName
 
@@ -269,10 +269,6 @@ class FlameTerms:
             chosen=self.chosen,
             selection=self.selection,
         )
-
-
-VOTE_NUMBERS: Final = 2
-"""How many numbers a vote of who is held out has: right and wrong."""
 
 
 def votes_terms(users: int, colluders: int, table: FlameSettings) -> FlameTerms:

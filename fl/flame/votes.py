@@ -43,14 +43,14 @@ import numpy as np
 from ...accountant.mechanisms import RoundDescription
 from ...accountant.plan import PlannedPhase
 from ..declarations.declaration import HELD_OUT
-from ..frame.held_out_messages import VOTE_MIDDLE, deviation_of_messages
+from ..frame.held_out_messages import VOTE_MIDDLE, VOTE_NUMBERS, deviation_of_messages
 from ..frame.held_out_release import arrays_of_votes, phase_of_votes
 from ..frame.model import Parameters, model_digest
 from ..frame.phases import Phase, SaveArrays
 from ..observers.names import MODEL
 from ..shuffling import Shuffling, Terms
 from .message_sums import randomised, sums_of_values
-from .terms import VOTE_NUMBERS, FlameTerms, votes_terms
+from .terms import FlameTerms, votes_terms
 
 if TYPE_CHECKING:
     from ...accountant import events as ev

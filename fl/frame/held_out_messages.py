@@ -5,16 +5,17 @@ C = 1/2.  Of n messages each sum has, as deviation of its noise,
 
     Laplace, scale a            sqrt(2 n) a
     words 0 to b, epsilon       sqrt(n V) / (b (1 - g)) at most,   g = (b + 1) / (e^epsilon + b)
-                                V = g b (b + 2) / 12 + (1 - g) (g (b^2 - 1) + 1) / 4
+                                V = g b (b + 2) / 12 + (1 - g) (g (b/2 - t)^2 + t (1 - t))
+                                t = max(0, (1 - g b) / (2 (1 - g)))
 
-A word y is kept with probability 1 - g, and otherwise any word, evenly.  With c = y - b/2, whose
-mean is m, the word that is sent has the mean (1 - g) m and the variance
+A word y is kept with probability 1 - g, and otherwise any word is sent, evenly.  With c = y - b/2,
+whose mean is m, what is sent has the variance
 
     g b (b + 2) / 12 + (1 - g) E[c^2] - (1 - g)^2 m^2
 
-A number lies between two words, so E[c^2] <= min(m^2 + 1/4, b^2/4).  On m^2 in [0, b^2/4] the
-right side, less (1 - g) m^2, is largest where both are equal, m^2 = (b^2 - 1) / 4: there it is V.
-It is above 0 for whoever has a share of right answers between two words; of all others it is less.
+A number lies between two words, t behind the outer one of the two: E[c^2] = m^2 + t (1 - t).  For
+every t in [0, 1] that is most where the two are the last ones, |m| = b/2 - t; and of these t it is
+most at the one above.  There t = 0, wherever g b >= 1: at whole votes, and where nobody votes.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ from ...accountant import events as ev
 
 if TYPE_CHECKING:
     from ...accountant.records import Noise
+
+VOTE_NUMBERS: Final = 2
+"""How many numbers a vote has: right and wrong."""
 
 VOTE_MIDDLE: Final = 0.5
 """Half a vote: what is taken off before it is sent, and the bound C on what is left."""
@@ -50,8 +54,9 @@ def deviation_of_messages(noise: Noise, event: ev.Event, messages: int) -> float
     small = math.exp(-word.epsilon)
     evenly = (steps + 1) * small / (1.0 + steps * small)
     kept = (1.0 - small) / (1.0 + steps * small)
-    variance = evenly * steps * (steps + 2) / 12.0
-    variance += kept * (evenly * (steps**2 - 1) + 1.0) / 4.0
     if not kept > 0.0:
         return math.inf
+    behind = max(0.0, (1.0 - evenly * steps) / (2.0 * kept))
+    variance = evenly * steps * (steps + 2) / 12.0
+    variance += kept * (evenly * (steps / 2.0 - behind) ** 2 + behind * (1.0 - behind))
     return math.sqrt(messages * variance) * (2.0 * VOTE_MIDDLE) / (steps * kept)
