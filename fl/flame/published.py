@@ -45,8 +45,9 @@ from ..frame.promise import Promise, unproven
 from ..frame.requirements import refuse
 from ..frame.setup import Setup
 from ..frame.state import State
+from ..settings.declared_rules import unpaid_votes
 from . import selection
-from .settings import RESPONSES, FlameSettings, unpaid_votes
+from .settings import RESPONSES, FlameSettings
 from .system import Flame
 from .terms import SIMPLE, TOPK, FlameTerms, Protocol
 

@@ -8,7 +8,7 @@ from typing import Final, Literal
 from ..declarations.declaration import Complaint, Rule, Table
 from ..declarations.given_settings import GivenSettings
 from ..declarations.toml_key import at_least, key
-from ..settings.declared_rules import no_target
+from ..settings.declared_rules import no_target, unpaid_votes
 from .sealing_cost import MOST_SEALED, sealed_messages, too_many
 
 RandomizerName = Literal["laplace", "responses"]
@@ -168,15 +168,6 @@ def no_votes(given: GivenSettings) -> Complaint | None:
     """Refuse votes for a method as published, whose number would not cover them."""
     published = given.holds_out and given.of(FlameSettings).as_published
     return unpaid_votes(given.system.name) if published else None
-
-
-def unpaid_votes(system: str) -> Complaint:
-    """Return that a method as published cannot pay for votes."""
-    return (
-        f'has test = "held-out" in [evaluation], and {system} as published cannot pay for votes',
-        "The paper's number is for its rounds alone.",
-        'Write test = "none", or leave as_published out.',
-    )
 
 
 def no_idle_processes(given: GivenSettings) -> Complaint | None:
