@@ -20,6 +20,7 @@ from privplan.accountant.mechanisms import Gate, Ticket
 from privplan.accountant.randomness import Streams
 from privplan.audit.budget import audit_budget, audit_ledger
 from privplan.audit.budget.report import Chain
+from privplan.audit.configuration.comparison import compared
 from privplan.audit.edits import edits_of
 from privplan.audit.ledger.entries import Entry, Ledger
 from privplan.audit.ledger.phases import score_of
@@ -28,6 +29,7 @@ from privplan.fl.data.held_out import held_out
 from privplan.fl.flame.votes import ShuffledVotes
 from privplan.fl.frame.held_out_messages import deviation_of_messages
 from privplan.fl.log.reader import Scan
+from privplan.fl.observers.stated_assumptions import BLIND_SHUFFLER
 from privplan.fl.running.configuration import Configuration
 from privplan.fl.running.preparation import prepare
 from privplan.fl.shuffling import Shuffling, Terms
@@ -411,6 +413,31 @@ def test_users_that_are_said_to_be_more_than_send_are_contradicted(tmp_path: Pat
     }
     found = audit_ledger(votes_with(ledger, reaches=reaches), Chain(ledger.records, "f" * 64))
     assert not found.ok
+
+
+def test_votes_of_another_configuration_are_found_though_they_agree_with_themselves(
+    tmp_path: Path,
+) -> None:
+    """Nobody colludes in the round of votes, says a log that is of a run with three who do."""
+    tables: Tables = {"flame": IDEAL, "security": {"colluders": 3}}
+    folder, _ = ran(tmp_path / "run", configured("flame-simple", tables))
+    free = prepared(tmp_path / "free", configured("flame-simple", {"flame": IDEAL})).system
+    ledger = ledger_of(folder)
+    assert not compared(ledger).differences
+    event, reaches = free.votes.views["model"], free.votes.reaches
+    found = compared(votes_with(ledger, event=event, reaches=reaches)).differences
+    assert {"event", "reaches.analyzer.colluders"} <= {one.fact for one in found}
+
+
+@for_each("transport", ["ideal", "sealed"])
+def test_votes_rest_on_a_shuffler_that_cannot_read_where_nothing_is_encrypted(
+    tmp_path: Path, transport: str
+) -> None:
+    run = prepared(tmp_path, configured("flame-simple", {"flame": {"transport": transport}}))
+    for who, reach in run.system.votes.reaches.items():
+        rests = transport == "ideal" and who != "colluding"
+        assert reach.rests_on == run.system.reaches()[who].rests_on
+        assert (BLIND_SHUFFLER in reach.rests_on) == rests
 
 
 # -- a run that is cut off ----------------------------------------------------------------------
