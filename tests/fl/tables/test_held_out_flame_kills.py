@@ -58,6 +58,7 @@ def cut(folder: Path, tables: Tables, owner: Any, name: str, *, before: bool) ->
             pp.run(tables, "out")
 
 
+@pytest.mark.quick(5)
 @for_each("system, tables", [*SETTINGS, *UNPROVEN])
 def test_votes_that_were_not_begun_are_made_after_a_kill(
     tmp_path: Path, system: str, tables: Tables
