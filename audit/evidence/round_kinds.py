@@ -14,10 +14,12 @@ from typing import Final
 
 from ...accountant import events as ev
 from ...accountant.records.kinds import counts_by_silo, lies_in_one_silo
+from ...fl.frame.held_out_messages import VOTE_NUMBERS
 from ...fl.observers.names import MODEL
 from ..derivation.round_facts import RoundFacts
 from ..derivation.run_setting import RunSetting
 from ..ledger.entries import Ledger, SpentIntent
+from ..ledger.phases import votes_of
 from .doubts import Doubts
 
 
@@ -46,6 +48,10 @@ def kinds_of(ledger: Ledger, doubts: Doubts) -> tuple[RoundKind, ...]:
     for spent in released:
         values = max(release.values for _, release in spent.releases)
         widths[spent.intent.phase] = max(widths.get(spent.intent.phase, 0), values)
+    # Votes that were lost have no other round to say how many numbers they were.
+    votes = votes_of(ledger)
+    if votes is not None:
+        widths.setdefault(votes.intent.phase, VOTE_NUMBERS)
     # A phase releases single numbers if no release of it ever held more values.
     known = {phase for phase, width in widths.items() if width <= 1}
     unsaid = unstated(ledger)

@@ -13,6 +13,7 @@ from typing import Final
 from ...accountant.errors import InvalidInput
 from ...accountant.records import Evaluation, RoundIntent, RoundRelease
 from ...fl.declarations.declaration import HELD_OUT
+from ...fl.frame.held_out_messages import deviation_of_messages
 from ...fl.frame.held_out_score import RIGHT, WRONG, HeldOutScore, released_digest, votes_counted
 from .entries import Ledger, SpentIntent
 from .matrix_facts import is_matrix
@@ -149,7 +150,8 @@ def is_released(ledger: Ledger, line: int, evaluation: Evaluation) -> bool:
 def score_of(ledger: Ledger) -> HeldOutScore | None:
     """Return how users who were held out voted, with the deviation of the noise; None if unknown.
 
-    The deviation follows from the intent and from how many shares of the noise arrived.
+    The deviation follows from the intent and from how many shares of the noise arrived, or how many
+    users sent a message.
     """
     votes, said = votes_of(ledger), _metrics(ledger)
     release = None if votes is None or not votes.releases else votes.releases[0][1]
@@ -166,7 +168,7 @@ def score_of(ledger: Ledger) -> HeldOutScore | None:
         return None
     if not 0.0 < counted < math.inf:
         return None
-    return HeldOutScore(right, wrong, _deviation(votes, release), counted)
+    return HeldOutScore(right, wrong, _deviation(votes, release, users), counted)
 
 
 def require_same_score(stated: object, ledger: Ledger) -> None:
@@ -186,5 +188,8 @@ def _metrics(ledger: Ledger) -> tuple[float, float] | None:
     return None
 
 
-def _deviation(votes: SpentIntent, release: RoundRelease) -> float:
-    return votes.intent.noise.share_std * math.sqrt(release.shares)
+def _deviation(votes: SpentIntent, release: RoundRelease, users: int) -> float:
+    intent = votes.intent
+    if intent.contribution.terms == "message":  # one of each user, with noise of its own
+        return deviation_of_messages(intent.noise, intent.event, users)
+    return intent.noise.share_std * math.sqrt(release.shares)

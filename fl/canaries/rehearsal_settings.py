@@ -13,6 +13,7 @@ from ..data.held_out import HeldOutRows
 from ..declarations.registry import declaration_or_none
 from ..frame.system import build
 from ..settings.schema import EvaluationSettings, Settings
+from ..tables.record_shape import has_number_label, required_shape
 from .federation import Coins, canary_federation
 from .local import CanaryLocalTraining
 from .rehearsal_rounds import training_noise, training_phase
@@ -114,6 +115,16 @@ def rehearsal_settings(settings: Settings, silos: int) -> tuple[Settings, tuple[
     ), (f"{left_out} {are} not rehearsed; the claim is that of the training alone",)
 
 
+def model_size(settings: Settings) -> int:
+    """Return how many parameters the model of these settings has."""
+    from ..training.chosen_model import chosen_model
+
+    features, classes = required_shape(settings.data)
+    return chosen_model(
+        settings, (features,), classes, numbers=has_number_label(settings.data)
+    ).parameters
+
+
 def _training_of(settings: Settings, silos: int) -> tuple[float, int]:
     """Return noise multiplier and rounds of the training in the plan of the run."""
     from ...accountant.randomness import Streams
@@ -121,6 +132,10 @@ def _training_of(settings: Settings, silos: int) -> tuple[float, int]:
 
     # Few canaries suffice, as noise and rounds of a plan depend on no record; each cohort has one.
     few = max(2, settings.privacy.cohorts or 0)
+    # Messages of users hide among those of all of them, in the coordinates of their model.
+    sent_by_users = settings.security.aggregation == "shuffle"
+    if sent_by_users:
+        few = settings.data.users
     scaled = settings.data.normalisation == "private"
     features = int(np.size(scaling_of(settings.data.name).lower)) if scaled else 1
     present = np.ones((few, silos), np.int64)
@@ -129,6 +144,8 @@ def _training_of(settings: Settings, silos: int) -> tuple[float, int]:
     federation = replace(canary_federation(present, features=features), held_out=nobody)
     coins = Coins(np.ones(few, bool), np.ones(few), np.arange(few))
     local = CanaryLocalTraining(coins, federation, clip=settings.training.clip)
+    if sent_by_users:
+        local.width = model_size(settings)
     plan = build(settings, federation, local, Streams.secure()).plan()
     return training_noise(plan), training_phase(plan).rounds
 

@@ -45,9 +45,10 @@ def sealed_items(read: Read) -> Mapping[str, tuple[str, ...]]:
         except KeyError as error:  # a key that a system without such a table asks for
             raise system.failed("sealed", error) from error
     sorted_items = {phase: tuple(sorted(names)) for phase, names in items.items()}
-    # Private moments and votes are noisy sums of every system alike, whatever it declares.
+    # Private moments are noisy sums of every system alike, whatever it declares, and so are votes
+    # but where a system says otherwise: messages of users are seen by nobody before their noise.
     if read("data", "normalisation") == "private":
         sorted_items[NORMALISE] = NOISE
     if read("evaluation", "held_out_noise") is not None:
-        sorted_items[HELD_OUT] = NOISE
+        sorted_items.setdefault(HELD_OUT, NOISE)
     return sorted_items

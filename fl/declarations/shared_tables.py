@@ -407,7 +407,8 @@ class EvaluationSettings:
         why="Who is held out has no part in the training, and all others have none in the test.",
     )
     held_out_noise: float | None = key(
-        'for test = "held-out": noise over the one vote of a unit, in the sum of all votes',
+        'for test = "held-out": noise over the one vote of a unit, in the sum of all votes; of '
+        "flame-*, over half a vote, in each of the two messages of every user",
         validate.positive,
         default=None,
         shown="required there",

@@ -43,8 +43,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ..canaries import CanaryObservations, RehearsalRequest, flip_coins, refuse_real_users
-from .canary_runs import OBSERVERS, CanaryRuns, model_size
+from ..canaries import (
+    CanaryObservations,
+    RehearsalRequest,
+    flip_coins,
+    model_size,
+    refuse_real_users,
+)
+from .canary_runs import OBSERVERS, CanaryRuns
 from .settings import FlameSettings
 
 if TYPE_CHECKING:

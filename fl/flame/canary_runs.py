@@ -23,13 +23,13 @@ from ..canaries import (
     CANARY_NORM_IN_CLIPS,
     RehearsalRequest,
     canary_federation,
+    model_size,
     require_observer,
     rounds_to_simulate,
     simulate_rounds,
 )
 from ..frame.system import build
 from ..observers.names import ANALYZER, CLIENT, COLLUDING, MODEL, SHUFFLER
-from ..tables.record_shape import has_number_label, required_shape
 from ..training.local_training import UpdateBlock
 from .canary_transport import WatchedIdeal, WatchedShuffling
 from .canary_view import CanaryView
@@ -103,16 +103,6 @@ OBSERVERS: Final = (MODEL, ANALYZER, CLIENT, SHUFFLER, COLLUDING)
 
 MOST_SEALED_SECONDS: Final = 25.0
 """Most processor time of runs that go through ciphertexts."""
-
-
-def model_size(settings: Settings) -> int:
-    """Return how many parameters the model of these settings has."""
-    from ..training.chosen_model import chosen_model
-
-    features, classes = required_shape(settings.data)
-    return chosen_model(
-        settings, (features,), classes, numbers=has_number_label(settings.data)
-    ).parameters
 
 
 def sealed_runs(settings: Settings, terms: FlameTerms, rounds: int, runs: int) -> int:

@@ -16,8 +16,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from ..declarations.dataset_defaults import Defaults
-from ..declarations.declaration import TRAIN, Declaration, Example
-from ..declarations.toml_keys import TABLE_USES
+from ..declarations.declaration import HELD_OUT, TRAIN, Declaration, Example, Read
+from ..declarations.toml_keys import HELD_OUT_USES, TABLE_USES
 from ..observers.names import ANALYZER, CLIENT, MODEL, SHUFFLER
 from .settings import RULES, TABLE
 
@@ -51,6 +51,12 @@ def _of(dataset: str, usual: Defaults, chosen: Mapping[str, Any]) -> Defaults:
     return replace(usual, rounds=_FEW_ROUNDS, silos=1, **training)
 
 
+def sealed(read: Read) -> Mapping[str, tuple[str, ...]]:
+    """Return what each release seals: nothing, as no party has a sum before its noise."""
+    votes = read("evaluation", "held_out_noise") is not None
+    return dict.fromkeys((TRAIN, HELD_OUT) if votes else (TRAIN,), ())
+
+
 _SIMPLE: Final = Declaration(
     name="flame-simple",
     summary="every coordinate of every user through a shuffler, which mixes each by itself",
@@ -65,6 +71,7 @@ _SIMPLE: Final = Declaration(
         "training.dropout",
         "security.processes",
         *TABLE_USES,
+        *HELD_OUT_USES,
     ),
     rules=RULES,
     adjust=adjusted,
@@ -76,7 +83,7 @@ _SIMPLE: Final = Declaration(
     carrier=f"{__package__}.canaries:simulate",
     canaries=1_000,  # few lie in one run
     canary_work=f"{__package__}.canaries:work",
-    sealed=lambda _: {TRAIN: ()},
+    sealed=sealed,
 )
 
 _DOUBLE_EXAMPLE: Final = Example(

@@ -23,6 +23,7 @@ from .terms import (
     Protocol,
     padding,
     usual_padding,
+    votes_terms,
 )
 
 CURVE_KEY_BITS: Final = 256
@@ -54,7 +55,7 @@ def _phase(
 
 def _terms(protocol: Protocol, read: Read, intent: RoundIntent, values: int | None) -> FlameTerms:
     """Return the public facts of a round; the model's size is that of a release, or is stated."""
-    table = FlameSettings(**{item.name: read("flame", item.name) for item in fields(FlameSettings)})
+    table = _table(read)
     if table.as_published:
         table = replace(table, granularity="tuple")
     users, clip = read("data", "users"), read("training", "clip")
@@ -91,6 +92,24 @@ def _mechanism(
     return LaplaceMessages(terms.clip, intent.noise.std, shuffled=mixed)
 
 
+def _votes(read: Read) -> ExpectedPhase:
+    """Return what the release of votes states, of all users by the randomizer of the training."""
+    terms = votes_terms(read("data", "users"), read("security", "colluders"), _table(read))
+    mechanism = terms.mechanism(read("evaluation", "held_out_noise"))
+    return ExpectedPhase(
+        mechanism.contribution,
+        mechanism.noise(terms.chosen),
+        mechanism.sensitivity(RELATION),
+        mechanism.weights_used,
+        event=terms.mixed_event(mechanism),
+        reaches=terms.reaches(),
+    )
+
+
+def _table(read: Read) -> FlameSettings:
+    return FlameSettings(**{item.name: read("flame", item.name) for item in fields(FlameSettings)})
+
+
 def _security(read: Read) -> Security:
     users = read("data", "users")
     bits = CURVE_KEY_BITS if read("flame", "transport") == SEALED else 0
@@ -105,7 +124,7 @@ def _security(read: Read) -> Security:
 
 def _expected(protocol: Protocol) -> ExpectedLog:
     phase: Callable[[Read, RoundIntent, int | None], ExpectedPhase] = partial(_phase, protocol)
-    return ExpectedLog(phase, _security)
+    return ExpectedLog(phase, _security, votes=_votes)
 
 
 EXPECTED_SIMPLE: Final = _expected("simple")

@@ -42,8 +42,10 @@ from ...accountant.claims.flame_published import (
 from ...accountant.mechanisms import LaplaceMessages, ResponseMessages, UnblanketedResponses
 from ..frame.opening import OpeningStatement
 from ..frame.promise import Promise, unproven
+from ..frame.requirements import refuse
 from ..frame.setup import Setup
 from ..frame.state import State
+from ..settings.declared_rules import unpaid_votes
 from . import selection
 from .settings import RESPONSES, FlameSettings
 from .system import Flame
@@ -71,6 +73,7 @@ class PublishedFlame(Flame):
 
     def __init__(self, setup: Setup, table: FlameSettings, protocol: Protocol) -> None:
         super().__init__(setup, replace(table, granularity="tuple"), protocol)
+        refuse(setup, None if setup.held_out is None else unpaid_votes(setup.name))
 
     @property
     def event(self) -> ev.NoGuarantee:

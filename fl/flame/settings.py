@@ -8,7 +8,7 @@ from typing import Final, Literal
 from ..declarations.declaration import Complaint, Rule, Table
 from ..declarations.given_settings import GivenSettings
 from ..declarations.toml_key import at_least, key
-from ..settings.declared_rules import no_target
+from ..settings.declared_rules import no_target, unpaid_votes
 from .sealing_cost import MOST_SEALED, sealed_messages, too_many
 
 RandomizerName = Literal["laplace", "responses"]
@@ -164,6 +164,12 @@ def overflow_of_tables(given: GivenSettings) -> Complaint | None:
     )
 
 
+def no_votes(given: GivenSettings) -> Complaint | None:
+    """Refuse votes for a method as published, whose number would not cover them."""
+    published = given.holds_out and given.of(FlameSettings).as_published
+    return unpaid_votes(given.system.name) if published else None
+
+
 def no_idle_processes(given: GivenSettings) -> Complaint | None:
     """Refuse processes that would share no work."""
     return _without_ciphertexts(
@@ -200,6 +206,7 @@ RULES: Final[tuple[Rule, ...]] = (
     no_target,
     few_sealed,
     overflow_of_tables,
+    no_votes,
     no_idle_processes,
     transcripts_of_messages,
 )

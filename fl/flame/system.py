@@ -35,8 +35,9 @@ from ..frame.state import Arrays, State
 from ..observers.stated_assumptions import BLIND_SHUFFLER
 from ..shuffling import Shuffling, Terms
 from ..shuffling.ideal import IdealShuffling
-from . import selection, terms
+from . import selection
 from .index_privacy import index_privacy
+from .message_sums import MESSAGE_STREAM, randomised, sums_of_values
 from .sealing_cost import (
     MOST_DRAWN,
     MOST_SEALED,
@@ -57,6 +58,7 @@ from .terms import (
     padding,
     usual_padding,
 )
+from .votes import ShuffledVotes
 
 if TYPE_CHECKING:
     from ...accountant.arrays import FloatArray, IntArray
@@ -64,8 +66,6 @@ if TYPE_CHECKING:
 
 CHOICE_STREAM: Final = "choice"
 DECOY_STREAM: Final = "decoys"
-MESSAGE_STREAM: Final = "messages"
-ROUNDING_STREAM: Final = "rounding"
 
 
 class Flame(PrivateSystem):
@@ -122,8 +122,20 @@ class Flame(PrivateSystem):
 
     def reaches(self) -> Mapping[str, records.Reach]:
         """Return what of a round reaches each observer."""
-        ideal = self.table.transport != SEALED
-        return self.terms.reaches(*((BLIND_SHUFFLER,) if ideal else ()))
+        return self.terms.reaches(*self._rests_on)
+
+    @property
+    def _rests_on(self) -> tuple[str, ...]:
+        return () if self.table.transport == SEALED else (BLIND_SHUFFLER,)
+
+    @cached_property
+    def votes(self) -> ShuffledVotes | None:
+        """The release of votes of who is held out: messages of all users, after the rounds."""
+        held, federation = self.setup.held_out, self.setup.federation
+        if held is None:
+            return None
+        rests_on = self._rests_on
+        return ShuffledVotes.of(held, self.terms, self.shuffling, federation.names, rests_on)
 
     @cached_property
     def promise(self) -> Promise:
@@ -133,7 +145,12 @@ class Flame(PrivateSystem):
             return super().promise
         _require_no_target_without_proof(self.setup, self.terms)
         return unproven(
-            self.views, self.setup.privacy, self.setup.rounds, unsound, lambda _: float("inf")
+            self.views,
+            self.setup.privacy,
+            self.setup.rounds,
+            unsound,
+            lambda _: float("inf"),
+            later=self.later,
         )
 
     def round(
@@ -218,12 +235,7 @@ class Flame(PrivateSystem):
         self, ticket: Ticket, mechanism: LaplaceMessages | ResponseMessages, values: FloatArray
     ) -> IntArray:
         """Return a message for each value, (users, k), with a dummy for each decoy behind."""
-        if isinstance(mechanism, ResponseMessages):
-            stream = ticket.stream(ROUNDING_STREAM)
-            steps = terms.words_of(stream, values, self.terms.clip, self.table.steps)
-            messages = mechanism.messages(ticket, steps, MESSAGE_STREAM)
-        else:
-            messages = mechanism.messages(ticket, values, MESSAGE_STREAM)
+        messages = randomised(ticket, mechanism, values, self.terms)
         count = len(values) * self.table.decoys
         if not count:
             return messages
@@ -231,10 +243,7 @@ class Flame(PrivateSystem):
         return np.concatenate((messages, dummies.reshape(len(values), -1)), axis=1)
 
     def _sums(self, mechanism: LaplaceMessages | ResponseMessages, sums: IntArray) -> FloatArray:
-        if isinstance(mechanism, LaplaceMessages):
-            return mechanism.units(sums)
-        count, clip = self.sent_terms.count, self.terms.clip
-        return terms.unbiased_sums(sums, count, mechanism.epsilon, clip, self.table.steps)
+        return sums_of_values(mechanism, sums, self.sent_terms.count, self.terms)
 
 
 def _require_few(terms: FlameTerms, *, sealed: bool) -> None:

@@ -44,6 +44,7 @@ from ...accountant.mechanisms.messages import Messages
 from ...accountant.randomness import Stream
 from ...accountant.rootfinding import first_integer
 from ...accountant.sensitivity.release import down, up
+from ..frame.held_out_messages import VOTE_MIDDLE, VOTE_NUMBERS
 from ..observers.names import ANALYZER, CLIENT, COLLUDING, MODEL, SHUFFLER
 from .settings import LAPLACE, FlameSettings, RandomizerName
 
@@ -268,6 +269,13 @@ class FlameTerms:
             chosen=self.chosen,
             selection=self.selection,
         )
+
+
+def votes_terms(users: int, colluders: int, table: FlameSettings) -> FlameTerms:
+    """Return the public facts of the round of votes: all send both numbers, as in `simple`."""
+    sent = replace(table, chosen=None, decoys=0, padded_to=None)
+    numbers = VOTE_NUMBERS
+    return FlameTerms(SIMPLE, users, numbers, numbers, VOTE_MIDDLE, colluders, None, sent)
 
 
 def randomizer(

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal
+from typing import Final, Literal, Protocol, TypeAlias
 
 import numpy as np
 
@@ -48,6 +48,20 @@ UNPROMISED: Final = ev.NoGuarantee("the rounds before it have no guarantee")
 RELEASED_VOTES: Final = "held_out_released"
 VOTES_DEVIATION: Final = "held_out_deviation"
 """Arrays of the model's file: right and wrong votes with noise, and the deviation of either."""
+
+ReleaseVotes: TypeAlias = Callable[[int, Parameters, Gate, SaveArrays], Arrays]
+"""From a round's number, the last model and the gate to the released arrays, which are kept."""
+
+
+class VotesPhase(Protocol):
+    """A release of votes as the frame knows it: what it plans, and how it is made after rounds."""
+
+    @property
+    def phase(self) -> PlannedPhase:
+        """The phase in a plan: one round, with noise that is given."""
+
+    def as_phase(self, number: int) -> Phase:
+        """Return the phase of a system, whose one round has this number."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,24 +149,7 @@ class HeldOutRelease:
 
     def as_phase(self, number: int) -> Phase:
         """Return the phase of a system, whose one round has this number."""
-
-        def release(parameters: Parameters, gate: Gate, keep: SaveArrays) -> Arrays:
-            return self.release(number, parameters, gate, keep)
-
-        return Phase(
-            self.phase,
-            number,
-            once=SingleRelease(
-                VOTES_DESCRIPTION,
-                State(**{RELEASED_VOTES: (2,), VOTES_DEVIATION: (1,)}),
-                None,
-                lambda arrays: _digest(arrays[RELEASED_VOTES]),
-                lambda arrays: PhaseOutcome(dict(arrays)),
-                of_model=release,
-                needed=False,
-                metrics=lambda arrays: logged(*arrays[RELEASED_VOTES].tolist()),
-            ),
-        )
+        return phase_of_votes(self.phase, number, self.release)
 
     def release(self, number: int, parameters: Parameters, gate: Gate, keep: SaveArrays) -> Arrays:
         """Make the one intent and the one release, of votes on a model; return its arrays.
@@ -181,7 +178,7 @@ class HeldOutRelease:
             released = mechanism.units(arrived.total)
             # Noise that may be missing is made up for by the others, and all of it may arrive.
             deviation = intent.noise.share_std * len(arrived.silos) ** 0.5
-            arrays = {RELEASED_VOTES: released, VOTES_DEVIATION: np.array([deviation])}
+            arrays = arrays_of_votes(released, deviation)
             keep(arrays)
             ticket.close(
                 aggregate=released.tobytes(),
@@ -209,6 +206,33 @@ class HeldOutRelease:
         right, wrong = arrays[RELEASED_VOTES].tolist()
         (deviation,) = arrays[VOTES_DEVIATION].tolist()
         return HeldOutScore(right, wrong, deviation, self.votes)
+
+
+def phase_of_votes(planned: PlannedPhase, number: int, release: ReleaseVotes) -> Phase:
+    """Return the phase of votes, whose one round has this number, however they are summed."""
+
+    def of_model(parameters: Parameters, gate: Gate, keep: SaveArrays) -> Arrays:
+        return release(number, parameters, gate, keep)
+
+    return Phase(
+        planned,
+        number,
+        once=SingleRelease(
+            VOTES_DESCRIPTION,
+            State(**{RELEASED_VOTES: (2,), VOTES_DEVIATION: (1,)}),
+            None,
+            lambda arrays: _digest(arrays[RELEASED_VOTES]),
+            lambda arrays: PhaseOutcome(dict(arrays)),
+            of_model=of_model,
+            needed=False,
+            metrics=lambda arrays: logged(*arrays[RELEASED_VOTES].tolist()),
+        ),
+    )
+
+
+def arrays_of_votes(released: FloatArray, deviation: float) -> Arrays:
+    """Return what is kept of votes: right and wrong with noise, and the deviation of either."""
+    return {RELEASED_VOTES: released, VOTES_DEVIATION: np.array([deviation])}
 
 
 def _digest(released: FloatArray) -> str:

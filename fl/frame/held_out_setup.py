@@ -30,8 +30,9 @@ def held_out_release(
 ) -> HeldOutRelease | None:
     """Return the release of users' votes; None where nobody is held out.
 
-    A system with another unit replaces how votes are cast (`HeldOutRelease.of_votes`).  Raises
-    `InvalidInput` where users are held out by the settings alone.
+    A system with another unit replaces how votes are cast (`HeldOutRelease.of_votes`), and one of
+    shuffled messages makes a release of its own.  Raises `InvalidInput` where users are held out by
+    the settings alone.
     """
     evaluation, rows, privacy = settings.evaluation, federation.held_out, settings.privacy
     if evaluation.held_out_noise is None or evaluation.held_out is None:
@@ -62,10 +63,11 @@ def held_out_release(
         security.dropouts,
     )
     named = coalitions_in((privacy.observer, *privacy.observers))
-    return HeldOutRelease(
-        noise,
-        votes_sum(noise, users=users, silos=silos, rule=rule, dropouts=dropouts),
-        weighted_views(
+    # Messages of users have events of their own, which a system of such messages states.
+    views = (
+        {}
+        if aggregation == "shuffle"
+        else weighted_views(
             noise,
             silos=silos,
             rule=rule,
@@ -75,7 +77,12 @@ def held_out_release(
             tolerated_dropouts=dropouts,
             coalitions=tuple(sorted({*named, security.colluders} - {0})),
             colluders=security.colluders,
-        ),
+        )
+    )
+    return HeldOutRelease(
+        noise,
+        votes_sum(noise, users=users, silos=silos, rule=rule, dropouts=dropouts),
+        views,
         votes_of_users(rule),
         privacy.neighbours,
         rows,

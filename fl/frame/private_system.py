@@ -24,6 +24,7 @@ from ..declarations.registry import declaration_or_none
 from ..observers.names import MODEL, SERVER, SILO_WITH_RECORDS, Coalition
 from ..observers.reaches import Route, is_sampled, reaches_of
 from ..observers.stated_reaches import checked_reaches
+from .held_out_release import VotesPhase
 from .model import KeepModel, Parameters, Round, model_digest
 from .opening import Design, Note, OpeningStatement
 from .phases import Phase
@@ -121,8 +122,18 @@ class PrivateSystem:
             self.phase,
             self.counted_rounds,
             self.blocks,
-            () if setup.held_out is None else (setup.held_out.phase,),
+            self.later,
         )
+
+    @property
+    def votes(self) -> VotesPhase | None:
+        """The release of votes of who is held out, after the rounds; None where nobody is."""
+        return self.setup.held_out
+
+    @property
+    def later(self) -> tuple[PlannedPhase, ...]:
+        """The phases that come after the rounds, with noise that is given."""
+        return () if self.votes is None else (self.votes.phase,)
 
     @property
     def counted_rounds(self) -> int | None:
@@ -220,7 +231,7 @@ class PrivateSystem:
 
         Users who are held out vote on the last model, where there are some.
         """
-        moments, votes = self.setup.normalisation, self.setup.held_out
+        moments, votes = self.setup.normalisation, self.votes
         rounds = Phase(self.promise.training, 1, self.round)
         return (
             *(() if moments is None else (moments.as_phase(self.normalised),)),

@@ -175,18 +175,20 @@ def unproven(
     published: Callable[[float], float],
     phase: str = TRAINING_PHASE,
     earlier: Sequence[PlannedPhase] = (),
+    later: Sequence[PlannedPhase] = (),
 ) -> Promise:
     """Return the promise of an unsound method that is run as published: nothing is proven.
 
     `event` is the event of every round of `phase`, and says why; `published` is the paper's
     formula, from the noise multiplier to the epsilon that the paper claims.  The phases `earlier`
-    are released before, with noise that is given.  Raises `InvalidInput` unless the noise is given.
+    are released before, and `later` after, with noise that is given.  Raises `InvalidInput` unless
+    the noise is given.
     """
     noise = noise_as_published(privacy)
     at_noise = views(noise)
     require_observer(privacy.observer, at_noise)
     plan = plan_given_noise(
-        [*earlier, PlannedPhase(phase, noise, event, rounds, at_noise)],
+        [*earlier, PlannedPhase(phase, noise, event, rounds, at_noise), *later],
         delta=privacy.delta,
         neighbours=privacy.neighbours,
         unit=privacy.unit,

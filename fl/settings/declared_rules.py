@@ -113,3 +113,12 @@ def no_target(given: GivenSettings) -> Complaint | None:
         "What is published keeps no target, so no noise can be found for one.",
         "Give noise_multiplier alone, or leave as_published out.",
     )
+
+
+def unpaid_votes(system: str) -> Complaint:
+    """Return that a method as published cannot pay for votes of who is held out."""
+    return (
+        f'has test = "held-out" in [evaluation], and {system} as published cannot pay for votes',
+        "The paper's number is for its rounds alone.",
+        'Write test = "none", or leave as_published out.',
+    )

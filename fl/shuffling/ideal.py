@@ -45,6 +45,10 @@ class IdealShuffling:
             )
         self.terms, self._colluders = terms, require_honest(terms, colluders)
 
+    def with_terms(self, terms: Terms) -> IdealShuffling:
+        """Return the same parties with other terms, for rounds of other messages."""
+        return IdealShuffling(terms, colluders=self._colluders)
+
     @property
     def security(self) -> records.Security:
         """The public facts of the protocol; without a key, as nothing is encrypted."""

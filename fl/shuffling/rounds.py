@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from functools import partial
 from typing import Final
 
@@ -73,16 +74,35 @@ class Shuffling:
     def __init__(
         self, terms: Terms, *, colluders: int = 0, keep: bool = False, processes: int = 1
     ) -> None:
-        clients = [client_name(number) for number in range(terms.clients)]
-        self.terms = terms
-        self.network = Network([SHUFFLER, ANALYZER, *clients], keep=keep)
+        self._clients = [client_name(number) for number in range(terms.clients)]
+        self.network = Network([SHUFFLER, ANALYZER, *self._clients], keep=keep)
         self._posts = {name: self.network.post(name) for name in self.network.names}
-        self._clients = clients
-        self._key, self._workers = BoxKey(), Workers(processes)
-        self._session = bytes(fresh(_SESSION_BYTES))
+        self._workers = Workers(processes)
+        self._begin(terms, colluders)
+
+    def _begin(self, terms: Terms, colluders: int) -> None:
+        """Have a key and a session that were never used, for rounds of these terms."""
+        self.terms = terms
+        self._key, self._session = BoxKey(), bytes(fresh(_SESSION_BYTES))
         self._rounds = 0
         self._colluders = require_honest(terms, colluders)
         self._stopped = False
+
+    def with_terms(self, terms: Terms) -> Shuffling:
+        """Return the same parties with other terms, for rounds of other messages.
+
+        They talk over the same network; the analyzer's key and the session are new.  Raises
+        `InvalidInput` for another number of clients.
+        """
+        if terms.clients != self.terms.clients:
+            raise InvalidInput(
+                f"The terms are of {terms.clients:,} clients; there are {self.terms.clients:,}.",
+                "Each of them has one place in the network.",
+                "Make another `Shuffling`.",
+            )
+        other = copy(self)
+        other._begin(terms, self._colluders)
+        return other
 
     @property
     def security(self) -> records.Security:

@@ -12,7 +12,7 @@ from ..declarations.declaration import Complaint, Rule, Table
 from ..declarations.given_settings import GivenSettings
 from ..declarations.toml_key import at_least, key, rate
 from ..declarations.toml_keys import CORRELATED_KEYS
-from ..settings.declared_rules import UNPAID_MOMENTS, no_target
+from ..settings.declared_rules import UNPAID_MOMENTS, no_target, unpaid_votes
 
 BANDED: Final = "banded"
 """The word for correlated noise in a configuration."""
@@ -104,12 +104,7 @@ def no_votes(given: GivenSettings) -> Complaint | None:
     """Refuse votes for a method as published, whose promise would not cover them."""
     if not given.of(UldpSettings).as_published or not given.holds_out:
         return None
-    return (
-        f'has test = "held-out" in [evaluation], and {given.system.name} as published cannot pay '
-        "for votes",
-        "The paper's number is for its rounds alone.",
-        'Write test = "none", or leave as_published out.',
-    )
+    return unpaid_votes(given.system.name)
 
 
 def published_protocol(given: GivenSettings) -> Complaint | None:

@@ -16,6 +16,7 @@ from privplan.audit.verify import verify
 from privplan.fl.log import read
 from privplan.fl.running.configuration import Configuration
 
+from ..cases import for_each
 from ..fl.extras import needs
 from ..fl.tables.hospitals import configuration, write
 from .conftest import Run
@@ -26,11 +27,13 @@ pytestmark = needs("torch", "pyarrow", "cryptography")
 VOTES = {"test": "held-out", "held_out": 0.4, "held_out_noise": 0.5}
 
 
-def written(folder: Path, rounds: int = 2) -> Path:
+def written(folder: Path, rounds: int = 2, system: str = "uldp-avg") -> Path:
     """Write three hospitals' files and the configuration of a run on them."""
     write(folder)
     config = folder / "run.toml"
-    content = Configuration.of(configuration(evaluation=VOTES, run={"rounds": rounds})).content
+    own = {"flame": {"transport": "ideal"}} if system.startswith("flame") else {}
+    said = configuration(system, evaluation=VOTES, run={"rounds": rounds}, **own)
+    content = Configuration.of(said).content
     config.write_bytes(content)
     return config
 
@@ -60,12 +63,14 @@ def test_a_run_prints_what_was_voted_with_its_noise(
     assert "\ntest " not in shown.out
 
 
+@for_each("system, rounds", [("uldp-avg", 1), ("flame-simple", 2)], items=2)
 def test_killed_at_every_write_nobody_votes_twice_and_every_run_has_an_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, system: str, rounds: int
 ) -> None:
+    """Of messages a round that is lost is known by another one, so there are two."""
     monkeypatch.setattr(os, "fsync", lambda _: None)  # a kill spares what was written
     monkeypatch.chdir(tmp_path)
-    config = written(tmp_path, rounds=1)
+    config = written(tmp_path, rounds=rounds, system=system)
     killed = at_each_write(config, tmp_path / "runs")
     assert len(killed) > 25
     lost = kept = 0

@@ -1,0 +1,110 @@
+"""Runs of FLAME whose users are held out, and that are cut off."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import privplan as pp
+from privplan.accountant.mechanisms import Ticket
+from privplan.audit.budget import audit_budget
+from privplan.audit.edits import edits_of
+from privplan.audit.ledger.phases import score_of
+from privplan.fl.flame.votes import ShuffledVotes
+from privplan.fl.shuffling import Shuffling
+from privplan.fl.shuffling.ideal import IdealShuffling
+
+from ...cases import for_each
+from ..extras import needs
+from .held_out_flame import (
+    IDEAL,
+    SETTINGS,
+    UNPROVEN,
+    Tables,
+    configured,
+    ran,
+)
+from .held_out_runs import (
+    Stop,
+    ledger_of,
+    measured,
+    resumed,
+    votes_in,
+)
+from .hospitals import write
+
+pytestmark = needs("torch", "pyarrow", "cryptography", "nacl")
+
+
+def cut(folder: Path, tables: Tables, owner: Any, name: str, *, before: bool) -> None:
+    """Begin a run, and cut it off before or after a function of its votes."""
+    known = getattr(owner, name)
+
+    def stopping(first: Any, *args: Any, **named: Any) -> Any:
+        ticket = first if isinstance(first, Ticket) else next(iter(args[1:2]), None)
+        if isinstance(ticket, Ticket) and ticket.intent.phase != "held-out":
+            return known(first, *args, **named)
+        if not before:
+            known(first, *args, **named)
+        raise Stop
+
+    write(folder)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.chdir(folder)
+        patched.setattr(owner, name, stopping)
+        with pytest.raises(Stop):
+            pp.run(tables, "out")
+
+
+@pytest.mark.quick(5)
+@for_each("system, tables", [*SETTINGS, *UNPROVEN])
+def test_votes_that_were_not_begun_are_made_after_a_kill(
+    tmp_path: Path, system: str, tables: Tables
+) -> None:
+    """The resumed run is that which was not cut off: model, plan, price, and one vote."""
+    tables = configured(system, tables, run={"seed": 5, "rounds": 2})
+    whole, uncut = ran(tmp_path / "whole", tables)
+    folder = tmp_path / "cut"
+    folder.mkdir()
+    cut(folder, tables, ShuffledVotes, "values", before=False)
+    assert votes_in(folder / "out") == (0, 0, 0)
+    outcome = resumed(folder)
+    assert votes_in(folder / "out") == votes_in(whole) == (1, 1, 1)
+    assert outcome.result.model == uncut.result.model
+    assert outcome.result.guarantees == uncut.result.guarantees
+    assert outcome.result.held_out is not None
+    assert outcome.result.held_out.deviation == uncut.result.held_out.deviation
+    assert outcome.result.held_out == score_of(ledger_of(folder / "out"))
+    if (system, tables) not in UNPROVEN:
+        assert audit_budget(folder / "out").total == audit_budget(whole).total
+    assert not edits_of(folder / "out")
+
+
+@for_each(
+    "owner, name, table",
+    [
+        (IdealShuffling, "round", IDEAL),
+        (Shuffling, "round", {}),
+        (Ticket, "close", IDEAL),
+        (Ticket, "close", {}),
+    ],
+)
+def test_votes_that_were_cut_off_are_spent_and_never_made_again(
+    tmp_path: Path, owner: Any, name: str, table: dict[str, Any]
+) -> None:
+    """The noise was drawn, and perhaps kept: nothing of it counts, and the run has an end."""
+    tables = configured("flame-simple", {"flame": table})
+    cut(tmp_path, tables, owner, name, before=owner is Ticket)
+    folder = tmp_path / "out"
+    assert votes_in(folder) == (1, 0, 0)
+    outcome = resumed(tmp_path)
+    assert outcome.result.held_out is None
+    assert outcome.result.rounds == 2
+    assert votes_in(folder) == (1, 0, 0)
+    assert "held_out" not in measured(folder)
+    budget = audit_budget(folder)
+    assert budget.ok
+    assert budget.spent == 3
+    assert not edits_of(folder)

@@ -1,0 +1,115 @@
+"""Votes of a log are those of the records that are held out, and no others."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from privplan.audit.edits import edits_of
+from privplan.audit.ledger.phases import score_of
+from privplan.fl.frame.held_out_release import HeldOutRelease
+from privplan.fl.uldp.record_flags import records_taking_part
+
+from ...cases import for_each
+from ..extras import needs
+from .held_out_runs import (
+    DISCO,
+    GROUP,
+    VOTES,
+    audited,
+    configured,
+    is_out,
+    ledger_of,
+    measured,
+    ran,
+)
+from .hospitals import configuration
+from .hospitals import rows as file_rows
+
+pytestmark = needs("torch", "pyarrow", "cryptography")
+
+
+@for_each("system, tables", [("uldp-naive", {}), ("uldp-group", GROUP), ("disco", DISCO)])
+def test_votes_are_those_of_the_records_that_are_held_out(
+    tmp_path: Path, system: str, tables: dict[str, dict[str, Any]]
+) -> None:
+    """At hardly any noise a score is what a plain count of the files gives."""
+    quiet = {**VOTES, "held_out_noise": 1e-6}
+    tables = configured(system, {**tables, "evaluation": quiet, "run": {"seed": 5, "rounds": 2}})
+    seen: list[tuple[Any, Any]] = []
+    totals = HeldOutRelease.totals
+
+    def counted(votes: Any, parameters: Any, again: Any = None) -> Any:
+        seen.append((votes.rows, votes.right(parameters)))
+        return totals(votes, parameters, again)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(HeldOutRelease, "totals", counted)
+        folder, _ = ran(tmp_path / "run", tables)
+    ((rows, answers),) = seen
+    cells: dict[tuple[int, int], list[bool]] = {}
+    for user, silo, right in zip(rows.user, rows.silo, answers, strict=True):
+        cells.setdefault((int(user), int(silo)), []).append(bool(right))
+    held = [line for silo in range(3) for line in file_rows(silo) if is_out(line.split(",")[0])]
+    assert len(answers) == len(held) > 10
+    if system == "uldp-naive":
+        due = sum(sum(cell) / len(cell) / 3 for cell in cells.values())
+        all_votes = len(cells) / 3
+    elif system == "disco":
+        by_silo = [[r for (_, s), c in cells.items() if s == silo for r in c] for silo in range(3)]
+        due, all_votes = sum(sum(votes) / len(votes) for votes in by_silo), 3.0
+    else:
+        due = sum(answers[records_taking_part(rows, 2, 0)]) / 2
+        all_votes = sum(records_taking_part(rows, 2, 0)) / 2
+        users = np.bincount(rows.user[records_taking_part(rows, 2, 0)])
+        assert users.max() == 2
+    score = measured(folder)["held_out"]
+    assert score["right"] == pytest.approx(due, abs=1e-4)
+    assert score["right"] + score["wrong"] == pytest.approx(all_votes, abs=1e-4)
+
+
+@for_each("metrics", [{"right": "9.0", "wrong": "1.0"}, {"accuracy": "0.9"}, {}])
+def test_numbers_that_only_call_themselves_released_are_no_release(
+    tmp_path: Path, metrics: dict[str, str]
+) -> None:
+    folder, _ = ran(tmp_path / "run", configuration(evaluation=VOTES))
+    ledger = ledger_of(folder)
+    assert audited(ledger).supported
+    ((line, said),) = ledger.evaluations
+    forged = replace(ledger, evaluations=((line, replace(said, metrics=metrics)),))
+    found = audited(forged)
+    assert not found.supported
+    assert "private-evaluation" in {hazard.id for hazard in found.hazards}
+    assert score_of(forged) is None
+    before = replace(ledger, evaluations=((1, said),))  # what was not released yet
+    assert not audited(before).supported
+
+
+def test_votes_on_another_model_are_found(tmp_path: Path) -> None:
+    folder, _ = ran(tmp_path / "run", configuration(evaluation=VOTES))
+    ledger = ledger_of(folder)
+    last = ledger.spent[-1]
+    elsewhere = replace(last, intent=replace(last.intent, model_in="0" * 64))
+    later = replace(last, intent=replace(last.intent, round=last.intent.round + 1))
+    for edited, rule in ((elsewhere, "broken-lineage"), (later, "missing-rounds")):
+        found = audited(replace(ledger, spent=(*ledger.spent[:-1], edited))).hazards
+        assert rule in {hazard.id for hazard in found}
+
+
+def test_files_beside_a_log_that_say_other_votes_are_found(tmp_path: Path) -> None:
+    folder, _ = ran(tmp_path / "run", configuration(evaluation=VOTES))
+    content = json.loads((folder / "metrics.json").read_text())
+    for other in ({**content["held_out"], "right": 11.0}, None):
+        (folder / "metrics.json").write_text(json.dumps({**content, "held_out": other}))
+        assert [edit.id for edit in edits_of(folder)] == ["foreign-metrics"]
+    (folder / "metrics.json").write_text(json.dumps(content))
+    with np.load(folder / "model.npz") as model:
+        arrays = {name: model[name] for name in model.files}
+    arrays["held_out_released"] = arrays["held_out_released"] + 1.0
+    np.savez(folder / "model.npz", **arrays)
+    assert [edit.id for edit in edits_of(folder)] == ["foreign-model"]
