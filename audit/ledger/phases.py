@@ -13,7 +13,14 @@ from typing import Final
 from ...accountant.errors import InvalidInput
 from ...accountant.records import Evaluation, RoundIntent, RoundRelease
 from ...fl.declarations.declaration import HELD_OUT
-from ...fl.frame.held_out_score import RIGHT, WRONG, HeldOutScore, released_digest, votes_counted
+from ...fl.frame.held_out_score import (
+    RIGHT,
+    WRONG,
+    HeldOutScore,
+    noise_deviation,
+    released_digest,
+    votes_counted,
+)
 from .entries import Ledger, SpentIntent
 from .matrix_facts import is_matrix
 
@@ -166,7 +173,8 @@ def score_of(ledger: Ledger) -> HeldOutScore | None:
         return None
     if not 0.0 < counted < math.inf:
         return None
-    return HeldOutScore(right, wrong, _deviation(votes, release), counted)
+    deviation = noise_deviation(votes.intent.noise, release.shares)
+    return HeldOutScore(right, wrong, deviation, counted)
 
 
 def require_same_score(stated: object, ledger: Ledger) -> None:
@@ -184,7 +192,3 @@ def _metrics(ledger: Ledger) -> tuple[float, float] | None:
         if evaluation.data == "released" and is_released(ledger, line, evaluation):
             return float(evaluation.metrics[RIGHT]), float(evaluation.metrics[WRONG])
     return None
-
-
-def _deviation(votes: SpentIntent, release: RoundRelease) -> float:
-    return votes.intent.noise.share_std * math.sqrt(release.shares)

@@ -98,9 +98,16 @@ def leading_directions(matrix: FloatArray, components: int) -> FloatArray:
 
 
 def projected(federation: Federation, directions: FloatArray, row_norm: float) -> Federation:
-    """Return a federation with its features projected, (n, k), those of test records too."""
+    """Return a federation with its features projected, (n, k).
+
+    Those of test records are too, and of records that are held out.
+    """
+    held = federation.held_out
+    if held is not None:
+        held = replace(held, features=_projected_rows(held.features, directions, row_norm))
     return replace(
         federation,
+        held_out=held,
         features=_projected_rows(federation.features, directions, row_norm),
         test_features=_projected_rows(federation.test_features, directions, row_norm),
     )
@@ -112,7 +119,9 @@ def _projected_rows(features: Any, directions: FloatArray, row_norm: float) -> A
     rows = features.reshape(len(features), width).astype(np.float64)
     norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
     shrunk = np.minimum(1.0, row_norm / np.maximum(norms, _SMALLEST))
-    on_components = (rows * shrunk[:, None]) @ directions.T
+    # Each row by itself: a product of matrices may round a row otherwise beside other rows, and a
+    # record would move those of others.
+    on_components = np.matmul((rows * shrunk[:, None])[:, None, :], directions.T)[:, 0]
     # A norm beyond the floats of 32 bits would make no number of a feature.
     return np.clip(on_components, -_LARGEST, _LARGEST).astype(np.float32)
 
