@@ -156,7 +156,7 @@ def test_an_audit_derives_what_the_votes_cost(tmp_path: Path, system: str, table
     votes = votes_of(ledger)
     assert votes is not None
     assert votes.intent.event == ev.Laplace(NOISE)  # by itself it is what it is
-    assert "config-mismatch" not in {hazard.id for hazard in budget.hazards}
+    assert "configuration-mismatch" not in {hazard.id for hazard in budget.hazards}
     score = score_of(ledger)
     assert score is not None
     assert score.to_json() == measured(folder)["held_out"]
