@@ -149,3 +149,18 @@ def test_votes_that_were_cut_off_are_spent_and_never_made_again(
     assert budget.ok
     assert budget.spent == 4
     assert not edits_of(folder)
+
+
+@for_each(
+    "system, tables, says", [(*SOUND[0], "each epsilon pays"), (*PUBLISHED[0], "there is no")]
+)
+def test_a_forecast_and_a_run_say_who_votes(
+    tmp_path: Path, system: str, tables: Tables, says: str
+) -> None:
+    said = configured(system, tables)
+    forecast = " ".join(played(tmp_path / "dry", said, dry=True).said[0].split())
+    assert "a share 0.4 of the records, by what each holds; one vote of each record" in forecast
+    assert f"noise multiplier 1.5; {says}" in forecast
+    made = " ".join(played(tmp_path / "run", said).said[0].split())
+    assert "of 80 public votes" in made
+    assert says in made
