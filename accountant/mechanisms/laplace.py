@@ -27,7 +27,7 @@ from ..neighbours import Neighbours, as_neighbours
 from ..randomness import Stream
 from ..sensitivity.release import multiplier, sensitivity_multiplier, up
 from .base import Mechanism
-from .clip import check_bound, check_totals, clipped_sum, clipped_sums
+from .clip import Sparse, check_bound, check_totals, clipped_sum, clipped_sums
 from .discrete_sampler import rounded_laplace
 from .round_ticket import Ticket
 
@@ -107,11 +107,11 @@ class Laplace(Mechanism):
             )
         return ev.Laplace(multiplier(self.scale, self.sensitivity(relation), relation))
 
-    def total(self, rows: ArrayLike, weights: ArrayLike | None = None) -> IntArray:
+    def total(self, rows: ArrayLike | Sparse, weights: ArrayLike | None = None) -> IntArray:
         """Return the sum of the rows, clipped to L1 norm `bound`, weighted, in steps of the grid.
 
-        `rows` (n, D), `weights` (n,) or None for ones, each at most `largest_sum`; the result is
-        (D,).  A row that holds an infinity or no number counts as zero.  See `clip`.
+        `rows` (n, D) or `Sparse`, `weights` (n,) or None for ones, each at most `largest_sum`; the
+        result is (D,).  A row that holds an infinity or no number counts as zero.  See `clip`.
         """
         heaviest = self.weights.largest_sum
         return clipped_sum(
@@ -119,7 +119,11 @@ class Laplace(Mechanism):
         )
 
     def totals(
-        self, rows: ArrayLike, groups: ArrayLike, count: int, weights: ArrayLike | None = None
+        self,
+        rows: ArrayLike | Sparse,
+        groups: ArrayLike,
+        count: int,
+        weights: ArrayLike | None = None,
     ) -> IntArray:
         """Return the `total` of each of `count` groups of rows, say of each silo: (count, D).
 
