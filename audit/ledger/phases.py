@@ -173,8 +173,7 @@ def score_of(ledger: Ledger) -> HeldOutScore | None:
         return None
     if not 0.0 < counted < math.inf:
         return None
-    deviation = noise_deviation(votes.intent.noise, release.shares)
-    return HeldOutScore(right, wrong, deviation, counted)
+    return HeldOutScore(right, wrong, _deviation(votes, release), counted)
 
 
 def require_same_score(stated: object, ledger: Ledger) -> None:
@@ -192,3 +191,7 @@ def _metrics(ledger: Ledger) -> tuple[float, float] | None:
         if evaluation.data == "released" and is_released(ledger, line, evaluation):
             return float(evaluation.metrics[RIGHT]), float(evaluation.metrics[WRONG])
     return None
+
+
+def _deviation(votes: SpentIntent, release: RoundRelease) -> float:
+    return noise_deviation(votes.intent.noise, release.shares)
