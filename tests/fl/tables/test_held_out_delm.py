@@ -257,6 +257,20 @@ def test_canaries_of_the_pca_are_held_against_a_run_with_votes(tmp_path: Path) -
     assert any("votes of who is held out are not rehearsed" in each for each in said)
 
 
+@for_each("system, tables", SOUND)
+def test_the_noise_of_the_rounds_is_judged_beside_that_of_votes(
+    tmp_path: Path, system: str, tables: Tables
+) -> None:
+    """Of two numbers nothing is sealed that would have to be normal."""
+    folder = ran(tmp_path / "run", configured(system, tables))
+    found = attack(folder, AttackRequest(tiers=("residual",)), append=False)
+    assert found.measurements
+    assert not found.skipped
+    assert not found.contradicted
+    names = {row.observer for row in audit_budget(folder).rows}
+    assert "silo-with-records" not in names  # a record lies in one silo alone
+
+
 # -- what is refused ----------------------------------------------------------------------------
 
 
