@@ -15,6 +15,7 @@ from .randomized_response import RandomizedResponse
 from .release_gate import Gate
 from .round_ticket import Ticket
 from .selection import Exponential
+from .shared_noise import SharedNoise
 from .shuffled_round import ShuffledRound
 from .unblanketed_responses import UnblanketedResponses
 from .wishart_gram import WishartGram, wishart_bits
@@ -37,6 +38,7 @@ __all__ = [
     "RandomizedResponse",
     "ResponseMessages",
     "RoundDescription",
+    "SharedNoise",
     "ShuffledRound",
     "Ticket",
     "UnblanketedResponses",

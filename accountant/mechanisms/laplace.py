@@ -3,6 +3,9 @@
 The noise is a Laplace variable rounded to the grid.  The sum is an integer number of steps, so
 sum + round(L) = round(sum + L), at every outcome: a post-processing of continuous Laplace noise on
 the same sum, and the event `Laplace` is exact.
+
+Laplace noise is not divided.  Where several parties add a share, each adds all of it, so a sum of
+shares has the noise of one with something independent beside it.
 """
 
 from __future__ import annotations
@@ -21,9 +24,10 @@ from .. import records, validate
 from ..arrays import FloatArray, IntArray
 from ..errors import Unsupported
 from ..neighbours import Neighbours, as_neighbours
+from ..randomness import Stream
 from ..sensitivity.release import multiplier, sensitivity_multiplier, up
 from .base import Mechanism
-from .clip import check_bound, check_totals, clipped_sum
+from .clip import Sparse, check_bound, check_totals, clipped_sum, clipped_sums
 from .discrete_sampler import rounded_laplace
 from .round_ticket import Ticket
 
@@ -37,9 +41,10 @@ class Laplace(Mechanism):
 
     noisy = sum_i w_i clip(x_i) + (L_1, ..., L_D), each L_j of density ~ e^(-|x| / scale).  All of
     one `unit` is one term; `weights.largest_sum` bounds its weights.  `dimensions` is D: on a
-    sample under `replace-one` only D = 1 is covered.
+    sample under `replace-one` only D = 1 is covered.  Each of `shares` parties adds all of it.
 
-    Range: `bound` and `scale` above 0, `dimensions` 1 or above.  Raises `InvalidInput`.
+    Range: `bound` and `scale` above 0, `dimensions` and `shares` 1 or above.  Raises
+    `InvalidInput`.
 
     >>> Laplace(bound=1.0, scale=2.0).event("add-remove")
     Laplace(noise_multiplier=2.0)
@@ -51,12 +56,14 @@ class Laplace(Mechanism):
     weights: records.Weights = field(default_factory=records.Weights)
     unit: Literal["record", "user", "silo", "entry"] = "user"
     source: Literal["public", "released", "private"] = "public"
+    shares: int = 1
 
     def __post_init__(self) -> None:
         self._set_checked(
             bound=validate.positive(bound=self.bound),
             scale=validate.positive(scale=self.scale),
             dimensions=validate.count(dimensions=self.dimensions),
+            shares=validate.count(shares=self.shares),
         )
         validate.positive(largest_sum=self.weights.largest_sum)
         check_bound(self.grid, self.bound)
@@ -78,7 +85,7 @@ class Laplace(Mechanism):
 
     def noise(self, draws: int = 1) -> records.Noise:
         """Return the noise of `draws` sums; its `std` is the scale."""
-        return records.Noise("laplace", self.scale, 1, self.scale, 0, draws, self.grid)
+        return records.Noise("laplace", self.scale, self.shares, self.scale, 0, draws, self.grid)
 
     def sensitivity(self, relation: str) -> float:
         """Return by how much, in L1, one unit moves the sum: bound x largest_sum x 1 or 2, up."""
@@ -100,31 +107,72 @@ class Laplace(Mechanism):
             )
         return ev.Laplace(multiplier(self.scale, self.sensitivity(relation), relation))
 
-    def total(self, rows: ArrayLike, weights: ArrayLike | None = None) -> IntArray:
+    def total(self, rows: ArrayLike | Sparse, weights: ArrayLike | None = None) -> IntArray:
         """Return the sum of the rows, clipped to L1 norm `bound`, weighted, in steps of the grid.
 
-        `rows` (n, D), `weights` (n,) or None for ones, each at most `largest_sum`; the result is
-        (D,).  A row that holds an infinity or no number counts as zero.  See `clip`.
+        `rows` (n, D) or `Sparse`, `weights` (n,) or None for ones, each at most `largest_sum`; the
+        result is (D,).  A row that holds an infinity or no number counts as zero.  See `clip`.
         """
         heaviest = self.weights.largest_sum
         return clipped_sum(
             rows, weights, bound=self.bound, grid=self.grid, norm="l1", heaviest=heaviest
         )
 
-    def noisy(self, ticket: Ticket, total: IntArray, name: str, part: str = "") -> FloatArray:
-        """Return a total with noise, (D,), in units: one draw of the round.
+    def totals(
+        self,
+        rows: ArrayLike | Sparse,
+        groups: ArrayLike,
+        count: int,
+        weights: ArrayLike | None = None,
+    ) -> IntArray:
+        """Return the `total` of each of `count` groups of rows, say of each silo: (count, D).
 
-        Raises `Unsupported` for a ticket of another mechanism, more draws than it announces, and
-        more dimensions than the event covers.
+        `groups` (n,) says which group each row belongs to, from 0.
         """
+        heaviest = self.weights.largest_sum
+        return clipped_sums(
+            rows,
+            groups,
+            count,
+            weights,
+            bound=self.bound,
+            grid=self.grid,
+            norm="l1",
+            heaviest=heaviest,
+        )
+
+    def noisy(self, ticket: Ticket, total: IntArray, name: str, part: str = "") -> FloatArray:
+        """Return a total with noise, (D,), in units: one draw of the round, by one party.
+
+        Raises `Unsupported` for a ticket of another mechanism, more draws than it announces, more
+        dimensions than the event covers, and where several parties add a share.
+        """
+        total = self._checked(ticket, total, name)
+        ticket.draw(1, part)
+        return self.units(self._with_noise(ticket.stream(name), total))
+
+    def share_steps(self, ticket: Ticket, total: IntArray, name: str, part: str = "") -> IntArray:
+        """Return one party's total with its share of the noise, in steps of the grid, (D,).
+
+        A draw is made of all shares.  Raises as `noisy`, and for a share too many.
+        """
+        total = self._checked(ticket, total, name)
+        return self._with_noise(ticket.draw_share(name, part), total)
+
+    def units(self, steps: IntArray) -> FloatArray:
+        """Return integers on the grid as floats, in units; sums are made before, of integers."""
+        return steps.astype(np.float64) * self.grid
+
+    def _checked(self, ticket: Ticket, total: IntArray, name: str) -> IntArray:
         (steps,) = check_totals([total], [name])
         check_dimensions(len(steps), self.dimensions)
         self.check_ticket(ticket)
-        ticket.draw(part=part)
+        return steps
+
+    def _with_noise(self, stream: Stream, total: IntArray) -> IntArray:
         # sum + round(L) = round(sum + L): the rounded Laplace noise of `scale` / `grid` steps.
         scale = Fraction(self.scale) / Fraction(self.grid)
-        noise = rounded_laplace(ticket.stream(name), len(steps), float(scale))
-        return (steps + noise).astype(np.float64) * self.grid
+        return np.asarray(total + rounded_laplace(stream, len(total), float(scale)))
 
 
 def check_dimensions(given: int, stated: int) -> None:

@@ -20,6 +20,7 @@ from ..ledger.phases import (
     configured_value,
     draws_noise,
     is_released,
+    matrix_before_training,
     moments_of,
     training_of,
     votes_of,
@@ -97,7 +98,8 @@ def missing_rounds(history: History) -> EditFinding | None:
         last, phases = number, {phase}
     ledger, votes = history.ledger, votes_of(history.ledger)
     # They come behind all rounds that were planned, also those that a cut block has lost.
-    due = ledger.opened.plan.rounds - (moments_of(ledger) is not None)
+    before = (moments_of(ledger), matrix_before_training(ledger))  # in round 0
+    due = ledger.opened.plan.rounds - sum(release is not None for release in before)
     if votes is not None and votes.intent.round != due:
         what = f"Users who were held out vote in round {votes.intent.round:,}, where round "
         return EditFinding(f"{what}{due:,} belongs.", (votes.number,))

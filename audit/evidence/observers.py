@@ -64,7 +64,9 @@ def observers_of(rounds: Rounds) -> tuple[str, ...]:
     observers += _OBSERVERS_BY_AGGREGATION.get(rounds.setting.aggregation, ())
     if _has_server(rounds) and (rounds.setting.silos >= 2 or shared):
         observers += _summing(rounds)
-        if any(_differs(rounds, kind) for kind in rounds.kinds):
+        # A record lies in one silo, as a silo does: nobody else holds a part of it.
+        in_parts = rounds.setting.unit == "user" or rounds.setting.group > 1
+        if in_parts and any(_differs(rounds, kind) for kind in rounds.kinds):
             observers.append(SILO_WITH_RECORDS)
         observers += _coalitions(rounds)
     observers += [opened.claim.observer, *opened.plan.events]

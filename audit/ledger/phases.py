@@ -14,7 +14,14 @@ from ...accountant.errors import InvalidInput
 from ...accountant.records import Evaluation, RoundIntent, RoundRelease
 from ...fl.declarations.declaration import HELD_OUT
 from ...fl.frame.held_out_messages import deviation_of_messages
-from ...fl.frame.held_out_score import RIGHT, WRONG, HeldOutScore, released_digest, votes_counted
+from ...fl.frame.held_out_score import (
+    RIGHT,
+    WRONG,
+    HeldOutScore,
+    noise_deviation,
+    released_digest,
+    votes_counted,
+)
 from .entries import Ledger, SpentIntent
 from .matrix_facts import is_matrix
 
@@ -192,4 +199,4 @@ def _deviation(votes: SpentIntent, release: RoundRelease, users: int) -> float:
     intent = votes.intent
     if intent.contribution.terms == "message":  # one of each user, with noise of its own
         return deviation_of_messages(intent.noise, intent.event, users)
-    return intent.noise.share_std * math.sqrt(release.shares)
+    return noise_deviation(intent.noise, release.shares)

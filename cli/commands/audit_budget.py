@@ -13,7 +13,7 @@ from ...fl.observers.names import coalition_of, holds_part
 from ...fl.observers.words import phrase, unit_before
 from ..inputs import anchors, options
 from ..inputs.request import OutputOptions, takes
-from ..reports.describe import study_rows
+from ..reports.run_words import study_rows
 from ..terminal.output import Report, paragraph, plain, table, wrapped
 
 if TYPE_CHECKING:
@@ -184,12 +184,12 @@ def _limit(report: BudgetReport, limit: float) -> str:
 
 
 def _hidden_change(claim: Claim) -> str:
-    from ..reports import describe
+    from ..reports import assumption_words
 
     unit = claim.unit if claim.group == 1 else f"{claim.unit} of up to {claim.group:,} records"
     if holds_part(claim.observer):
         unit = unit_before(claim.observer, unit)
-    changed = describe.change(claim.neighbours, unit)
+    changed = assumption_words.change(claim.neighbours, unit)
     return f"{changed}, from {plain(phrase(claim.observer))}"
 
 

@@ -16,7 +16,7 @@ from ...accountant import rounding
 from ..inputs import options
 from ..inputs.request import QuestionOptions
 from ..terminal.output import NOT_COMPUTABLE, OK, Report, table, wrapped
-from . import describe
+from . import assumption_words, guarantee_words
 
 if TYPE_CHECKING:
     from ...accountant.bound_routes import Route
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ...accountant.risk import Risk
     from ...audit.description.run_description import Reading
     from ..inputs.described_run import DescribedRun
-    from .describe import Quantity
+    from .guarantee_words import Quantity
 
 
 @dataclass(frozen=True)
@@ -149,10 +149,8 @@ class Answer:
 
     def assumptions(self) -> tuple[str, ...]:
         """Return the assumptions of the guarantee, and the defaults that were assumed here."""
-        from . import describe
-
         guarantee = self.guarantee
-        sentences = describe.assumptions(
+        sentences = assumption_words.assumptions(
             self.event, guarantee.neighbours, guarantee.unit, guarantee.observer
         )
         if self.question.quantity == "epsilon" and self.question.given > 0.0:
@@ -163,17 +161,15 @@ class Answer:
 
     def report(self, *, explained: bool = False) -> Report:
         """Return the report; with `explained`, its text holds derivation and assumptions too."""
-        from . import describe
-
         guarantee, quantity = self.guarantee, self.question.quantity
-        text = describe.guarantee_text(guarantee, quantity, self.event)
-        result = describe.guarantee_json(guarantee, quantity)
+        text = guarantee_words.guarantee_text(guarantee, quantity, self.event)
+        result = guarantee_words.guarantee_json(guarantee, quantity)
         if self.routes is not None:
-            text += f"\n\nEvery way to it\n{describe.routes_text(self.routes)}"
-            result["routes"] = describe.routes_json(self.routes)
+            text += f"\n\nEvery way to it\n{guarantee_words.routes_text(self.routes)}"
+            result["routes"] = guarantee_words.routes_json(self.routes)
         if explained:
-            text += f"\n\nHow it follows\n{describe.derivation_text(guarantee)}"
-            text += f"\n\nWhat it rests on\n{describe.bullets(self.assumptions())}"
+            text += f"\n\nHow it follows\n{guarantee_words.derivation_text(guarantee)}"
+            text += f"\n\nWhat it rests on\n{assumption_words.bullets(self.assumptions())}"
         elif not self.question.chosen:
             text += f"\n(No delta was given: {options.DEFAULT_DELTA:g} is assumed.)"
         # --quiet prints the upper bound, which is the guarantee, rounded up.
@@ -311,7 +307,7 @@ RISK_FACTS: Final = (
 
 def risk_json(risk: Risk) -> dict[str, object]:
     """Return the JSON of a risk: each number with two ends."""
-    return {**describe.facts(risk, *RISK_FACTS), "assumes": dict(risk.assumes)}
+    return {**guarantee_words.facts(risk, *RISK_FACTS), "assumes": dict(risk.assumes)}
 
 
 def risk_text(risk: Risk) -> str:

@@ -203,11 +203,11 @@ def _percent(measurement: Measurement) -> str:
 
 
 def _rows(report: AttackReport, folder: str) -> list[tuple[str, str]]:
-    from . import describe
+    from . import assumption_words
 
     claim = report.claim
     unit = claim.unit if claim.group == 1 else f"{claim.unit} of up to {claim.group:,} records"
-    hidden = describe.change(claim.neighbours, unit)
+    hidden = assumption_words.change(claim.neighbours, unit)
     if claim.epsilon is None:
         hidden = f"nothing is promised; measured is {hidden}"
     rows = [

@@ -12,7 +12,7 @@ from ...audit.check.headline import CLAIM_KEYS, headline, protects
 from ...audit.reproduction.reproduction import SAME
 from ...audit.reproduction.search import left_out
 from ..terminal.output import paragraph, plain, table, wrapped
-from .describe import least_words
+from .guarantee_words import least_words
 
 if TYPE_CHECKING:
     from ...accountant.guarantee import Bounds

@@ -13,7 +13,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
 from ...accountant import rounding
-from .describe import facts
+from .guarantee_words import facts
 
 if TYPE_CHECKING:
     from ...accountant.claims.table import Claim, Noise

@@ -72,7 +72,7 @@ class EpsilonPlan(SoughtNoise):
 
     def report(self, *, brief: bool) -> Report:
         """Return the report; a brief one leaves out the comparison with RDP."""
-        from . import describe
+        from . import assumption_words
 
         calibration = self.solve(self.engine)
         # A second search, only for the comparison in the text: --quiet does without.
@@ -85,7 +85,7 @@ class EpsilonPlan(SoughtNoise):
             text=self.text(calibration, rdp),
             number=rounding.bare(calibration.value),
             assumptions=(
-                *describe.assumptions_of(calibration),
+                *assumption_words.assumptions_of(calibration),
                 *(options.delta_not_compared(self.delta, self.units) if self.delta else ()),
             ),
             warnings=(
@@ -99,26 +99,26 @@ class EpsilonPlan(SoughtNoise):
         self, calibration: Calibration, rdp: float | None, plain: Guarantee | None
     ) -> dict[str, object]:
         """Return the JSON result."""
-        from . import describe
+        from . import guarantee_words
 
         return {
-            **describe.calibration_json(calibration, self.delta),
-            **describe.facts(self.schedule, "rounds", "rate", "sampling"),
+            **guarantee_words.calibration_json(calibration, self.delta),
+            **guarantee_words.facts(self.schedule, "rounds", "rate", "sampling"),
             "noise_multiplier_by_rdp": rdp,
             "epsilon_without_amplification": None if plain is None else plain.epsilon.upper,
         }
 
     def text(self, calibration: Calibration, rdp: float | None) -> str:
         """Return the report for a person."""
-        from . import describe
+        from . import guarantee_words
 
         noise = rounding.up(calibration.value)
         compared = "" if rdp is None else f"(RDP alone needs {rounding.up(rdp)})"
         return table(
             [
                 ("noise multiplier", f"{noise:<14}{self.meaning_of(noise)}"),
-                *describe.guarantee_rows(calibration.guarantee, "epsilon"),
-                ("by", f"{describe.engine(calibration.guarantee.engine):<14}{compared}"),
+                *guarantee_words.guarantee_rows(calibration.guarantee, "epsilon"),
+                ("by", f"{guarantee_words.engine(calibration.guarantee.engine):<14}{compared}"),
                 *self.rows(),
             ]
         )

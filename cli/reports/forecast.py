@@ -13,7 +13,7 @@ from ...accountant.errors import counted
 from ...accountant.regular_file import first_bytes
 from ...accountant.toml_source import MAX_TOML_BYTES, toml_tables
 from ..terminal.output import Report, paragraph, table, wrapped
-from . import describe
+from . import assumption_words, event_words, guarantee_words, run_words
 
 if TYPE_CHECKING:
     from ...accountant.records import Planned
@@ -83,10 +83,10 @@ def report_of(forecast: Forecast, path: Path) -> Report:
             "neighbours": claim.neighbours,
             "observer": claim.observer,
             "system": forecast.prepared.system.name,
-            "design": describe.design_json(forecast.prepared.design),
+            "design": run_words.design_json(forecast.prepared.design),
             "notes": notes_json(forecast.prepared.notes),
-            "study": describe.study(forecast.prepared) or None,
-            **describe.held_out_json(forecast.prepared),
+            "study": run_words.study(forecast.prepared) or None,
+            **run_words.held_out_json(forecast.prepared),
         },
         text=_text(forecast, path),
         number=rounding.bare(claimed.epsilon.upper),
@@ -100,7 +100,7 @@ def _row(forecast: Forecast, expected: ObserverForecast) -> dict[str, object]:
     change = expected.lowered_by
     return {
         **observer_fields(expected.observer, forecast.prepared.settings.security.dropouts),
-        "epsilon": describe.ends(expected.epsilon),
+        "epsilon": guarantee_words.ends(expected.epsilon),
         "rests_on": list(expected.rests_on),
         "lowered_by": None if change is None else change.name,
         "lowered_to": None if change is None else change.epsilon,
@@ -116,22 +116,20 @@ def _text(forecast: Forecast, path: Path) -> str:
     if forecast.noise_multiplier is not None:
         noise = f"noise multiplier {rounding.up(forecast.noise_multiplier)}"
     unit = unit_before(claim.observer, claim.unit, data.silos)
-    who = describe.population(prepared)
+    changed = assumption_words.change(claim.neighbours, unit)
+    who = run_words.population(prepared)
     rounds = counted(forecast.rounds, "round")
     head = [
         (
             "plans",
             f"{prepared.system.name} on {data.name}: {rounds}, {who}, {noise}",
         ),
-        (
-            "hides",
-            f"{describe.change(claim.neighbours, unit)}, at delta {rounding.as_given(claim.delta)}",
-        ),
+        ("hides", f"{changed}, at delta {rounding.as_given(claim.delta)}"),
     ]
-    head += describe.study_rows(describe.study(prepared))
+    head += run_words.study_rows(run_words.study(prepared))
     head += counted_rows(prepared.opening.plan)
-    head += describe.design_rows(prepared.design) + note_rows(prepared.notes)
-    head += describe.held_out_rows(prepared)
+    head += run_words.design_rows(prepared.design) + note_rows(prepared.notes)
+    head += run_words.held_out_rows(prepared)
     tail = [("writes", "nothing"), ("next", f"privplan run {shlex.quote(str(path))} --out DIR")]
     return "\n\n".join([table(head), _observers(forecast), table(tail)])
 
@@ -162,7 +160,7 @@ def basis_of(
 ) -> tuple[str, str] | None:
     """Return what a number rests on, or why there is none, with a label; None for nothing."""
     if math.isinf(upper):
-        reason = describe.no_guarantee(prepared.plan.seen_by(observer))
+        reason = event_words.no_guarantee(prepared.plan.seen_by(observer))
         return None if reason is None else ("because ", reason)
     return ("rests on: ", "; ".join(rests_on)) if rests_on else None
 
@@ -182,7 +180,7 @@ def observer_phrase(prepared: PreparedRun, observer: str, *, whatever: bool = Fa
         prepared.opening.aggregation,
         unit=prepared.opening.claim.unit,
         told_apart=apart,
-        noise_removed=describe.is_noise_removed(prepared.opening.security),
+        noise_removed=run_words.is_noise_removed(prepared.opening.security),
         told=observer in told_every_message(prepared.system),
     )
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ...accountant import rounding
 from ..inputs import options
 from ..terminal.output import Report, table
-from . import describe
+from . import assumption_words, guarantee_words
 
 if TYPE_CHECKING:
     from ...accountant.calibration_aims import Calibration
@@ -44,7 +44,7 @@ class GramTarget:
             text=self.text(calibration, sigma, moved),
             number=rounding.bare(calibration.value),
             assumptions=(
-                *describe.assumptions_of(calibration),
+                *assumption_words.assumptions_of(calibration),
                 *conditions,
                 *options.delta_not_compared(self.delta, self.units),
             ),
@@ -97,7 +97,7 @@ class GramTarget:
         """Return the JSON result: that of any noise, and the release."""
         bound = self.bound
         return {
-            **describe.calibration_json(calibration, self.delta),
+            **guarantee_words.calibration_json(calibration, self.delta),
             "rounds": 1,
             "rate": 1.0,
             "sampling": "full",
@@ -106,7 +106,9 @@ class GramTarget:
             "release": "gram",
             "sigma": sigma,
             "sensitivity": {name: self.norms(name) for name in ("add-remove", "replace-one")},
-            **describe.facts(bound, "dimension", "classes", "label_weight", "by_class", "rows"),
+            **guarantee_words.facts(
+                bound, "dimension", "classes", "label_weight", "by_class", "rows"
+            ),
             "row_square": float(bound.row_square),
             "values": bound.values,
         }
@@ -132,8 +134,8 @@ class GramTarget:
         norms = f"L2 {rounding.up(moved.l2)} (isometric), L1 {rounding.up(moved.l1)} (triangle)"
         rows += [
             ("sensitivity", norms),
-            *describe.guarantee_rows(calibration.guarantee, "epsilon"),
-            ("by", describe.engine(calibration.guarantee.engine)),
+            *guarantee_words.guarantee_rows(calibration.guarantee, "epsilon"),
+            ("by", guarantee_words.engine(calibration.guarantee.engine)),
             ("over", f"one release of {bound.values:,} numbers, of all data"),
         ]
         if self.unit != "record":

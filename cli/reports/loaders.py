@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from ...accountant import rounding
 from ..inputs.schedule import ALLOCATED, POISSON
-from . import describe
+from . import assumption_words, guarantee_words
 
 if TYPE_CHECKING:
     from ...accountant.guarantee import Guarantee
@@ -94,7 +94,7 @@ class WayOut:
         """Return the way out for a program."""
         return {
             "sampling": self.sampler,
-            "epsilon": describe.ends(self.guarantee.epsilon),
+            "epsilon": guarantee_words.ends(self.guarantee.epsilon),
             "event": self.run.event.to_json(),
             "loader": self.loader(),
         }
@@ -136,7 +136,8 @@ class LoaderAdvice:
         """Return the keys that are added to the result."""
         return {
             "known": {
-                guarantee.neighbours: describe.ends(guarantee.epsilon) for guarantee in self.known
+                guarantee.neighbours: guarantee_words.ends(guarantee.epsilon)
+                for guarantee in self.known
             },
             "ways_out": [way.json() for way in self.ways],
         }
@@ -148,7 +149,7 @@ class LoaderAdvice:
                 f"{'' if number else 'also':<8}",  # as wide as `at least`, which stands above
                 f"epsilon {rounding.up(guarantee.epsilon.upper)} (at least "
                 f"{rounding.down(guarantee.epsilon.lower)}), "
-                f"{describe.change(guarantee.neighbours, guarantee.unit)}",
+                f"{assumption_words.change(guarantee.neighbours, guarantee.unit)}",
             )
             for number, guarantee in enumerate(self.known)
         ]

@@ -32,7 +32,7 @@ class Row:
 
     def json(self) -> dict[str, object]:
         """Return the row of `alternatives`."""
-        from . import describe
+        from . import guarantee_words
 
         plan, design = self.plan, self.variation.design
         return {
@@ -50,7 +50,7 @@ class Row:
                 }
                 for phase, designed in zip(plan.phases, design.phases, strict=True)
             ],
-            "epsilon": None if plan is None else describe.ends(self.worst.epsilon),
+            "epsilon": None if plan is None else guarantee_words.ends(self.worst.epsilon),
             "observer": None if plan is None else self.worst.observer,
             "cost": None if plan is None else plan.cost,
             "refused": self.refusal or None,
@@ -100,7 +100,7 @@ class Comparison:
 
     def text(self) -> str:
         """Return the report for a person: one plan in full, or a table of several."""
-        from . import describe
+        from . import assumption_words, guarantee_words
 
         plan = self.chosen
         record = (
@@ -108,7 +108,7 @@ class Comparison:
         )
         target = (
             f"epsilon {rounding.as_given(plan.epsilon)} at delta "
-            f"{rounding.as_given(plan.delta)}, {describe.change(plan.neighbours, record)}"
+            f"{rounding.as_given(plan.delta)}, {assumption_words.change(plan.neighbours, record)}"
         )
         head = [("target", target)]
         if len(plan.phases) > 1:
@@ -124,7 +124,7 @@ class Comparison:
                     if guarantee.epsilon.lower
                     else ""
                 )
-                + f", by {describe.engine(guarantee.engine)}",
+                + f", by {guarantee_words.engine(guarantee.engine)}",
             )
             for guarantee in plan.guarantees.values()
         ]
@@ -132,7 +132,7 @@ class Comparison:
         return table(head) + "\n\n" + self._phases()
 
     def _phases(self) -> str:
-        from . import describe
+        from . import event_words
 
         rows = [("phase", "noise", "rounds", "each round", "seen by")]
         rows += [
@@ -140,7 +140,7 @@ class Comparison:
                 phase.name,
                 "fixed" if phase.noise_multiplier is None else rounding.up(phase.noise_multiplier),
                 f"{phase.rounds:,}",
-                describe.phrase(phase.event),
+                event_words.phrase(phase.event),
                 ", ".join(phase.observers),
             )
             for phase in self.chosen.phases
@@ -187,13 +187,13 @@ class Comparison:
 
     def assumptions(self) -> tuple[str, ...]:
         """Return what must be true of the run."""
-        from . import describe
+        from . import assumption_words
 
         plan = self.chosen
         sentences = [
             sentence
             for guarantee in plan.guarantees.values()
-            for sentence in describe.assumptions(
+            for sentence in assumption_words.assumptions(
                 plan.seen_by(guarantee.observer),
                 guarantee.neighbours,
                 guarantee.unit,

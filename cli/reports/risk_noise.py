@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from ...accountant import rounding
 from ..inputs.described_run import SoughtNoise, grouped, noisy_sum
 from ..terminal.output import Report, table, wrapped
-from . import describe
+from . import assumption_words, guarantee_words
 from .loaders import shuffling_warning
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class RiskPlan(SoughtNoise):
             result=self._result(calibration, usual),
             text=self._text(calibration, usual),
             number=rounding.bare(calibration.value),
-            assumptions=describe.assumptions_of(calibration),
+            assumptions=assumption_words.assumptions_of(calibration),
             warnings=(*self._shuffling(calibration), *self._caveats(calibration)),
         )
 
@@ -95,7 +95,7 @@ class RiskPlan(SoughtNoise):
         proven = calibration.guarantee
         return {
             "noise_multiplier": calibration.value,
-            self.target.measure: describe.ends(calibration.risk),
+            self.target.measure: guarantee_words.ends(calibration.risk),
             **self._at(),
             "target": {"measure": self.target.measure, "value": self.target.value},
             "gap": calibration.gap,
@@ -105,8 +105,8 @@ class RiskPlan(SoughtNoise):
                 "delta": proven.delta.upper,
                 "says": CERTIFICATES[self.target.measure],
             },
-            **describe.facts(proven, *describe.PROVEN_FOR),
-            **describe.facts(self.schedule, "rounds", "rate", "sampling"),
+            **guarantee_words.facts(proven, *guarantee_words.PROVEN_FOR),
+            **guarantee_words.facts(self.schedule, "rounds", "rate", "sampling"),
             "noise_multiplier_through_epsilon": usual,
         }
 
@@ -115,14 +115,14 @@ class RiskPlan(SoughtNoise):
         compared = ""
         if usual is not None:
             compared = f"(an epsilon at delta {USUAL_DELTA:g} needs noise {rounding.up(usual)})"
-        changed = describe.change(proven.neighbours, proven.unit)
+        changed = assumption_words.change(proven.neighbours, proven.unit)
         return table(
             [
                 ("noise multiplier", f"{noise:<14}{self.meaning_of(noise)}"),
                 ("proves", f"{self._stated(calibration.risk, guaranteed=True)}, {changed}"),
                 ("attained", f"{self._stated(calibration.risk, guaranteed=False)}, by some attack"),
                 *wrapped("in words", self._words(calibration)),
-                ("by", f"{describe.engine(proven.engine):<14}{compared}".rstrip()),
+                ("by", f"{guarantee_words.engine(proven.engine):<14}{compared}".rstrip()),
                 *self.rows(),
             ]
         )

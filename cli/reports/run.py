@@ -14,7 +14,7 @@ from ...fl.observers.names import Coalition, coalition_of, observer_fields
 from ...fl.observers.words import unit_before
 from ...fl.settings.schema import circumstances_of
 from ..terminal.output import Report, plain, table, wrapped
-from . import describe
+from . import assumption_words, guarantee_words, run_words
 from .forecast import basis_of, counted_rows, note_rows, notes_json, observer_phrase
 
 if TYPE_CHECKING:
@@ -71,17 +71,17 @@ def _json(ready: ReadyRun, result: RunResult, head: str | None) -> dict[str, obj
         "planned": result.planned,
         "asked": prepared.asked,
         "counted": prepared.opening.plan.counted,
-        "design": describe.design_json(prepared.design),
+        "design": run_words.design_json(prepared.design),
         "notes": notes_json(prepared.notes),
         "reason": result.reason,
-        "epsilon": describe.ends(proven.epsilon),
+        "epsilon": guarantee_words.ends(proven.epsilon),
         "delta": prepared.opening.claim.delta,
         "unit": prepared.opening.claim.unit,
         "neighbours": prepared.opening.claim.neighbours,
         "observers": [
             {
                 **observer_fields(who, prepared.settings.security.dropouts),
-                "epsilon": describe.ends(guarantee.epsilon),
+                "epsilon": guarantee_words.ends(guarantee.epsilon),
                 "rests_on": list(_rests_on(ready, who, guarantee)),
             }
             for who, guarantee in result.guarantees.items()
@@ -92,12 +92,12 @@ def _json(ready: ReadyRun, result: RunResult, head: str | None) -> dict[str, obj
             "source": result.test.source,
             "why": result.test.why,
         },
-        **describe.held_out_json(prepared, result.held_out),
+        **run_words.held_out_json(prepared, result.held_out),
         "model": result.model,
         "head": head,
         "seeded": prepared.settings.run.seed is not None,
         "as_published": prepared.opening.as_published,
-        "study": describe.study(prepared) or None,
+        "study": run_words.study(prepared) or None,
         "aggregation": prepared.opening.aggregation,
     }
 
@@ -111,13 +111,13 @@ def _rows(ready: ReadyRun, result: RunResult, head: str | None) -> list[tuple[st
     rounds = f"{result.rounds:,} of {prepared.asked:,} rounds"
     trained = (
         f"{prepared.system.name} on {prepared.federation.name}: {rounds}, "
-        f"{describe.population(prepared)}, "
+        f"{run_words.population(prepared)}, "
         f"{prepared.width:,} {'numbers' if prepared.trained is None else 'parameters'}"
     )
     rows = [
         ("trained" if prepared.trained is not None else "released", trained),
-        *describe.study_rows(describe.study(prepared)),
-        *describe.design_rows(prepared.design),
+        *run_words.study_rows(run_words.study(prepared)),
+        *run_words.design_rows(prepared.design),
         *_proven_rows(ready, result),
         *note_rows(prepared.notes),
         *counted_rows(prepared.opening.plan),
@@ -131,7 +131,7 @@ def _rows(ready: ReadyRun, result: RunResult, head: str | None) -> list[tuple[st
     security = prepared.opening.security
     if security is not None:
         rows.append(("summed", _protocol(security)))
-    rows += describe.held_out_rows(prepared, result.held_out)
+    rows += run_words.held_out_rows(prepared, result.held_out)
     rows += _test_rows(result, prepared.federation.test_records)
     # Rounds that were begun and not released are paid for all the same.
     if result.rounds < result.planned:
@@ -169,7 +169,7 @@ def _protocol(security: Security) -> str:
         removal = (
             f"; all noise but one silo's is taken off under {security.key_bits:,}-bit Paillier"
         )
-        removed = removal if describe.is_noise_removed(security) else ""
+        removed = removal if run_words.is_noise_removed(security) else ""
         return f"{ring}: {security.parties:,} silos{allowed}{removed}"
     if security.protocol == "additive-shares":
         modulus = f"modulo 2^{security.ring_bits}" if security.ring_bits else "in no ring"
@@ -192,7 +192,7 @@ def _proven_rows(ready: ReadyRun, result: RunResult) -> list[tuple[str, str]]:
     if not ready.prepared.promises:
         return [("proves", "nothing: there is no guarantee")]
     unit = unit_before(claim.observer, claim.unit, ready.prepared.federation.silos)
-    changed = describe.change(claim.neighbours, unit)
+    changed = assumption_words.change(claim.neighbours, unit)
     rows = []
     first = result.guarantees[claim.observer]
     rows.append(
@@ -248,7 +248,7 @@ def _assumptions(ready: ReadyRun) -> tuple[str, ...]:
     if not prepared.promises:
         return ()
     claim = prepared.opening.claim
-    texts = describe.assumptions(
+    texts = assumption_words.assumptions(
         prepared.opening.plan.events[claim.observer], claim.neighbours, claim.unit, claim.observer
     )
     # Honest behaviour is assumed of the parties that the protocol has.

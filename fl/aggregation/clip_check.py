@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ...accountant import records
 from ...accountant.arrays import FloatArray, IntArray
-from ...accountant.mechanisms import Gaussian
+from ...accountant.mechanisms import SharedNoise
 from ...accountant.mechanisms.clip import Sparse
 
 ITEM: Final = "recomputed"
@@ -46,7 +46,7 @@ class ClipCheck:
     """
 
     def __init__(
-        self, intent: records.RoundIntent, mechanism: Gaussian, silos: int, width: int
+        self, intent: records.RoundIntent, mechanism: SharedNoise, silos: int, width: int
     ) -> None:
         self._bound, self._mechanism = intent.contribution.bound, mechanism
         self._intent = intent

@@ -29,7 +29,7 @@ from ...accountant.mechanisms.clip import check_totals
 from ..parties.network import silo_name
 
 if TYPE_CHECKING:
-    from ...accountant.mechanisms import Gaussian, Ticket
+    from ...accountant.mechanisms import SharedNoise, Ticket
     from ..crypto.fixed_point import FixedPoint
     from ..parties.network import Network
     from .residuals import ResidualMonitor
@@ -174,7 +174,7 @@ def check_largest(steps: IntArray, largest: int | None) -> None:
 def noisy_sum(
     by: Aggregator,
     number: int,
-    mechanism: Gaussian,
+    mechanism: SharedNoise,
     ticket: Ticket,
     totals: Sequence[IntArray],
     named: str = "noise",

@@ -92,18 +92,22 @@ def rehearsal_settings(settings: Settings, silos: int) -> tuple[Settings, tuple[
 
     The private release of feature moments, and the votes of users who are held out, are left out,
     as canaries have no features; the noise of the training stays that of the run's plan, in which
-    these are paid for.  Transcripts are not kept.
+    these are paid for.  Where parts of epsilon give noise (`Declaration.noise_given`), they go on
+    doing so: what is rehearsed there has a part of its own.  Transcripts are not kept.
     """
     rehearsed = replace(settings, security=replace(settings.security, keep_transcripts=False))
     moments = rehearsed.data.normalisation == "private"
     votes = rehearsed.evaluation.held_out_noise is not None
     if not moments and not votes:
         return rehearsed, ()
-    noise, rounds = _training_of(rehearsed, silos)
     left_out = " and ".join(
         ["the release of private moments"] * moments + ["the votes of who is held out"] * votes
     )
     are = "are" if votes else "is"
+    note = f"{left_out} {are} not rehearsed; the claim is that of the training alone"
+    if settings.system.noise_given is not None:
+        return replace(rehearsed, evaluation=EvaluationSettings(test="none")), (note,)
+    noise, rounds = _training_of(rehearsed, silos)
     return replace(
         rehearsed,
         run=replace(rehearsed.run, rounds=rounds),
@@ -112,7 +116,7 @@ def rehearsal_settings(settings: Settings, silos: int) -> tuple[Settings, tuple[
             rehearsed.privacy, epsilon=None, noise_multiplier=noise, normalisation_noise=None
         ),
         evaluation=EvaluationSettings(test="none") if votes else rehearsed.evaluation,
-    ), (f"{left_out} {are} not rehearsed; the claim is that of the training alone",)
+    ), (note,)
 
 
 def model_size(settings: Settings) -> int:

@@ -148,8 +148,9 @@ class CoefficientRounds(DelmScheme):
     @property
     def rounds(self) -> Phase:
         """The rounds; a release that all steps are read off is on disk when it is in the log."""
-        planned = self.promise.plan.phases[-1]
-        return Phase(planned, 1, self.round, make_kept=self.round if self.once else None)
+        return Phase(
+            self.promise.training, 1, self.round, make_kept=self.round if self.once else None
+        )
 
     def round(
         self,

@@ -9,7 +9,7 @@ from typing import Final
 from ..declarations.dataset_defaults import Defaults
 from ..declarations.declaration import TRAIN, Declaration, Example, Read, Rule
 from ..declarations.sealed_items import NOISE, RECOMPUTED, RELEASE
-from ..declarations.toml_keys import TABLE_USES
+from ..declarations.toml_keys import HELD_OUT_USES, TABLE_USES
 from ..observers.names import MODEL, SERVER, SILO
 from ..statistics.settings import (
     BEYOND,
@@ -152,7 +152,7 @@ _BASIC: Final = Declaration(
     ignores=(*_OF_LINEAR, *CHOICE_KEYS),
     rules=SCHEME_RULES,
     adjust=adjusted,
-    uses=TABLE_USES,
+    uses=(*TABLE_USES, *HELD_OUT_USES),
     fewer_rounds=True,  # one release, of which all steps are read
     aggregations=("plain",),
     observer=SERVER,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -9,7 +10,7 @@ from ...accountant import events as ev
 from ...accountant.arrays import FloatArray
 from ...accountant.records import Normaliser, RoundIntent, Sampling
 from ..declarations.declaration import Read
-from ..frame.expected_log import ExpectedLog, ExpectedPhase, NotStated
+from ..frame.expected_log import ExpectedLog, ExpectedPhase, NotStated, expected_phase
 from ..frame.initial_model import initial_vector, layers_in
 from ..tables.record_shape import shape_read
 from .coefficients import coefficient_terms
@@ -19,6 +20,7 @@ from .pca_terms import PCA, PcaTerms, components_of, expected_pca, pca_epsilon
 from .pieces import Scheme, parts_of, selected_of
 from .printed import printed_event
 from .settings import LINEAR_MODELS, NO_PCA, TABLE, WISHART, DelmSettings, noise_is_given
+from .votes import votes_mechanism
 
 
 def _phase(chooses: bool, read: Read, intent: RoundIntent, values: int | None) -> ExpectedPhase:
@@ -109,6 +111,12 @@ def _printed(scheme: Scheme, read: Read, divided: Normaliser) -> ExpectedPhase:
     )
 
 
+def _votes(read: Read) -> ExpectedPhase:
+    """Return what the release of votes states: it is the same of every piece and model."""
+    mechanism = votes_mechanism(read("evaluation", "held_out_noise"), silos=read("data", "silos"))
+    return expected_phase(mechanism, read("privacy", "neighbours"), 1, Sampling(), None)
+
+
 def _first(read: Read) -> FloatArray:
     features, classes = _trained(read)
     first = initial_vector(_model(read), features, classes, read("training", "seed"))
@@ -155,6 +163,6 @@ def _before(read: Read) -> int:
     return int(read(TABLE.name, "pca") != NO_PCA)
 
 
-BASIC: Final = ExpectedLog(partial(_phase, False), first=_first, before=_before)
-ENHANCED: Final = ExpectedLog(partial(_phase, True), first=_first, before=_before)
+BASIC: Final = ExpectedLog(partial(_phase, False), first=_first, before=_before, votes=_votes)
+ENHANCED: Final = replace(BASIC, phase=partial(_phase, True))
 """The basic scheme, and the enhanced one."""

@@ -2,6 +2,7 @@
 
     pca        once, before the training; everything after it is on its components
     rounds     every client's noisy message; layer by layer shuffled, chosen and averaged; one step
+    votes      of records that are held out, on the last model, where there are some
 
 Where every piece is sound, the run has a guarantee like any other.  Where one is not, the run is as
 published: it claims the paper's number, its unsound rounds state `no-guarantee`, and its sound ones
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Final, cast
 import numpy as np
 
 from ...accountant import events as ev
-from ...accountant.arrays import FloatArray, IntArray
+from ...accountant.arrays import BoolArray, FloatArray, IntArray
 from ...accountant.errors import InvalidInput
 from ...accountant.plan import PlannedPhase, plan_given_noise
 from ..aggregation.unweighted_views import unweighted_views
@@ -37,6 +38,7 @@ from .layers import Layer, layers_of
 from .parts import require_claim
 from .pieces import Scheme, claim_of, parts_of
 from .settings import DIVERGENCE, LAYERS, LINEAR_MODELS, NOT_MIXED, PROVEN, WISHART
+from .votes import votes_of_clients
 
 if TYPE_CHECKING:
     from ...accountant import records
@@ -126,6 +128,11 @@ class DelmScheme(PrivateSystem):
         self.parts_of_epsilon, self.named = parts_of(scheme, self.epsilon, len(self.layers))
         self.choice = scheme.choice(setup.silos, self.parts_of_epsilon)
         _require_hidden(self.shuffled, setup.silos)
+        if setup.held_out is not None:
+            votes = setup.held_out
+            views = self.laplace_views(votes.noise_multiplier)
+            made = votes_of_clients(votes, views, self.right_answers, silos=setup.silos)
+            self.setup = replace(setup, held_out=made)
         if self.published:
             require_claim(self.parts_of_epsilon, self.epsilon, len(self.layers))
 
@@ -166,13 +173,16 @@ class DelmScheme(PrivateSystem):
         """
         setup, multiplier = self.setup, self.multiplier
         earlier = () if self.pca is None else (self.pca.planned,)
+        later = () if setup.held_out is None else (setup.held_out.phase,)
         if self.published:
             assert multiplier is not None
-            return self._unproven(multiplier, earlier)
+            return self._unproven(multiplier, earlier, later)
+        privacy = setup.privacy
+        if multiplier is not None:
+            privacy = replace(privacy, epsilon=None, noise_multiplier=multiplier)
+        proven = promise(self.all_views, privacy, setup.rounds, earlier, self.phase, later=later)
         if multiplier is None:
-            return promise(self.all_views, setup.privacy, setup.rounds, earlier, self.phase)
-        given = replace(setup.privacy, epsilon=None, noise_multiplier=multiplier)
-        proven = promise(self.all_views, given, setup.rounds, earlier, self.phase)
+            return proven
         self._require_kept(proven)
         return replace(proven, claim=claimed(setup.privacy, self.epsilon))
 
@@ -214,14 +224,26 @@ class DelmScheme(PrivateSystem):
 
     @property
     def phases(self) -> tuple[Phase, ...]:
-        """The PCA, where there is one; then the rounds."""
-        rounds = self.rounds
-        return (rounds,) if self.pca is None else (self.pca.as_phase(self.follow), rounds)
+        """The PCA, where there is one; then the rounds; then votes, where some are held out."""
+        rounds, votes = self.rounds, self.setup.held_out
+        return (
+            *(() if self.pca is None else (self.pca.as_phase(self.follow),)),
+            rounds,
+            *(() if votes is None else (votes.as_phase(rounds.last + 1),)),
+        )
 
     @property
     def rounds(self) -> Phase:
         """The rounds of the training."""
-        return Phase(self.promise.plan.phases[-1], 1, self.round)
+        return Phase(self.promise.training, 1, self.round)
+
+    def right_answers(self, parameters: Parameters) -> BoolArray:
+        """Return which of the records that are held out a model answers right, as they are now."""
+        from ..training.single_answers import right_answers
+
+        held = self.federation.held_out
+        assert held is not None
+        return right_answers(self.model, parameters, held.features, held.labels)
 
     def follow(self, federation: Federation) -> None:
         """Train on these features from now on."""
@@ -278,12 +300,17 @@ class DelmScheme(PrivateSystem):
         """How many messages a mean is of."""
         return float(self.setup.silos if self.choice is None else self.choice.chosen)
 
-    def _unproven(self, multiplier: float, earlier: tuple[PlannedPhase, ...]) -> Promise:
+    def _unproven(
+        self,
+        multiplier: float,
+        earlier: tuple[PlannedPhase, ...],
+        later: tuple[PlannedPhase, ...],
+    ) -> Promise:
         """Return the promise of a run as published: a plan, and the paper's number as a claim."""
         privacy, views = self.setup.privacy, dict(self.all_views(multiplier))
         rounds = PlannedPhase(self.phase, multiplier, views["model"], self.setup.rounds, views)
         plan = plan_given_noise(
-            [*earlier, rounds],
+            [*earlier, rounds, *later],
             delta=privacy.delta,
             neighbours=privacy.neighbours,
             unit=privacy.unit,
@@ -296,9 +323,10 @@ class DelmScheme(PrivateSystem):
         if upper <= self.epsilon:
             return
         rounds = self.setup.rounds
+        votes = "" if self.setup.held_out is None else ", with the votes of who is held out"
         raise InvalidInput(
             f"The parts of epsilon come to {upper:.6g} in {rounds:,} "
-            f"{'round' if rounds == 1 else 'rounds'}; [privacy] claims {self.epsilon:g}.",
+            f"{'round' if rounds == 1 else 'rounds'}{votes}; [privacy] claims {self.epsilon:g}.",
             "Where all pieces are sound the claim is what they compose to, and not what a formula "
             "of layers makes of them.",
             f"Write epsilon = {_shown_up(upper)} or more, give smaller parts in [delm], or leave "

@@ -250,7 +250,7 @@ def published_complaint(
 
 
 def votes_of_all(given: GivenSettings) -> Complaint | None:
-    """Refuse votes without a promise, of peers that are gone, and of records of one user."""
+    """Refuse votes without a promise, and of peers that are gone."""
     table = given.of(DiscoSettings)
     if not given.holds_out:
         return None
@@ -265,13 +265,6 @@ def votes_of_all(given: GivenSettings) -> Complaint | None:
             'has test = "held-out" in [evaluation], and `time_frames` in [disco]',
             "All peers vote after the last round, and with time frames some of them are gone.",
             'Write test = "none", or leave `time_frames` out.',
-        )
-    if given.privacy.unit == "record" and given.states("data", "user"):
-        return (
-            'has test = "held-out" in [evaluation], unit = "record" in [privacy], and `user` in '
-            "[data]",
-            "Each record votes, and of the records of users no public number is known.",
-            'Leave `user` out: a record is then held out by what it holds; or write unit = "silo".',
         )
     return None
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from ...accountant import events as ev
 from ...accountant.errors import InvalidInput, PrivplanError
-from ...accountant.mechanisms import FineGaussian, Gaussian
+from ...accountant.mechanisms import FineGaussian, Gaussian, Laplace
 from ...accountant.records import (
     Block,
     Contribution,
@@ -202,7 +202,7 @@ def phase_of(read: Read, intent: RoundIntent, values: int | None) -> ExpectedPha
 
 
 def expected_phase(
-    mechanism: Mechanism,
+    mechanism: Mechanism | Laplace,
     relation: str,
     draws: int,
     sampling: Sampling,

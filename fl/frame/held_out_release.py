@@ -1,8 +1,9 @@
 """The release of how those who were held out of the training vote on the last model.
 
-    silo s sends   sum of its votes (v, 1 - v) + its share of N(0, sigma^2) in each of two values
+    silo s sends   sum of its votes (v, 1 - v) + its share of the noise in each of two values
 
-What a vote is, and how far a unit moves the sum, is in `held_out_votes`.  Of users, for example,
+The noise is N(0, sigma^2), or Laplace noise of scale sigma, which each silo adds whole.  What a
+vote is, and how far a unit moves the sum, is in `held_out_votes`.  Of users, for example,
 v_su is the share of user u's records in silo s that the model answers right, and w_su are the
 weights of the training's rule, sum_s w_su <= 1.  So a user moves the sum by at most 1, whatever its
 records are and in however many silos they lie, although no silo knows of another's: uniform
@@ -25,7 +26,7 @@ import numpy as np
 from ...accountant import events as ev
 from ...accountant import validate
 from ...accountant.arrays import BoolArray, FloatArray, IntArray
-from ...accountant.mechanisms import Gate, Gaussian, RoundDescription
+from ...accountant.mechanisms import Gate, RoundDescription, SharedNoise
 from ...accountant.plan import PlannedPhase
 from ...accountant.records import Reach, Sampling
 from ..aggregation.clip_check import ClipCheck, norms_of
@@ -35,7 +36,7 @@ from ..data.held_out import HeldOutRows
 from ..declarations.declaration import HELD_OUT
 from ..observers.names import MODEL
 from ..observers.reaches import Route, reaches_of
-from .held_out_score import HeldOutScore, logged
+from .held_out_score import HeldOutScore, logged, noise_deviation
 from .held_out_votes import Casting
 from .model import Parameters, model_digest
 from .phases import Phase, PhaseOutcome, SaveArrays, SingleRelease
@@ -82,7 +83,7 @@ class HeldOutRelease:
     """
 
     noise_multiplier: float
-    mechanism: Gaussian
+    mechanism: SharedNoise
     events: Mapping[str, ev.Event]
     cast: Casting
     neighbours: str
@@ -100,7 +101,7 @@ class HeldOutRelease:
 
     def of_votes(
         self,
-        mechanism: Gaussian,
+        mechanism: SharedNoise,
         events: Mapping[str, ev.Event],
         cast: Casting,
         *,
@@ -177,7 +178,7 @@ class HeldOutRelease:
             )
             released = mechanism.units(arrived.total)
             # Noise that may be missing is made up for by the others, and all of it may arrive.
-            deviation = intent.noise.share_std * len(arrived.silos) ** 0.5
+            deviation = noise_deviation(intent.noise, len(arrived.silos))
             arrays = arrays_of_votes(released, deviation)
             keep(arrays)
             ticket.close(

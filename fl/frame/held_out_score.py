@@ -14,7 +14,10 @@ import math
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from ...accountant.records import Noise
 
 RIGHT: Final = "right"
 WRONG: Final = "wrong"
@@ -26,6 +29,15 @@ _FEWEST_DEVIATIONS: Final = 3.0
 def votes_counted(unit: str, users: int, silos: int, share: float) -> float:
     """Return the public number of votes: of silos as units all, else `share` of the users."""
     return float(silos) if unit == "silo" else users * share
+
+
+def noise_deviation(noise: Noise, shares: int) -> float:
+    """Return the standard deviation of a sum of so many shares of the noise.
+
+    A log states the scale of Laplace noise, whose deviation is sqrt(2) times that.
+    """
+    of_share = math.sqrt(2.0) if noise.family == "laplace" else 1.0
+    return noise.share_std * of_share * math.sqrt(shares)
 
 
 @dataclass(frozen=True)

@@ -80,6 +80,18 @@ def _label(given: GivenSettings) -> Complaint | None:
     )
 
 
+def _records_of_users(given: GivenSettings) -> Complaint | None:
+    if not given.holds_out or given.privacy.unit != "record" or not given.states("data", "user"):
+        return None
+    others = [unit for unit in given.system.units if unit != "record"]
+    return (
+        'has test = "held-out" in [evaluation], unit = "record" in [privacy], and `user` in [data]',
+        "Each record votes, and of the records of users no public number is known.",
+        "Leave `user` out: a record is then held out by what it holds"
+        + (f'; or write unit = "{others[0]}".' if others else "."),
+    )
+
+
 def _noise(given: GivenSettings) -> Complaint | None:
     if not given.holds_out or given.states("evaluation", _NOISE):
         return None
@@ -106,6 +118,7 @@ HELD_OUT_RULES: Final[tuple[Rule, ...]] = (
     _systems,
     _hidden_weights,
     _label,
+    _records_of_users,
     _noise,
     _source,
 )

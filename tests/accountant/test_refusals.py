@@ -180,7 +180,7 @@ def test_no_sentence_puts_a_fixed_article_before_what_may_begin_with_a_vowel():
 
 @for_each("kind", ["approximate", "exponential", "pure"])
 def test_what_a_stated_event_rests_on_is_said_in_english(kind):
-    from privplan.cli.reports.describe import assumptions
+    from privplan.cli.reports.assumption_words import assumptions
 
     event = {
         "approximate": ev.Approximate(1.0, 1e-6),

@@ -19,7 +19,7 @@ from privplan.accountant.engines.pld.ratio_sums import MEAN_ZONE_POINTS
 from privplan.accountant.engines.pld.registry import pairs
 from privplan.accountant.engines.shuffled_epochs import replaced_release
 from privplan.accountant.errors import Unsupported
-from privplan.cli.reports.describe import assumptions
+from privplan.cli.reports.assumption_words import assumptions
 
 from ..cases import for_each
 from ..sweeps import sweep

@@ -19,7 +19,7 @@ from privplan.accountant import events as ev
 from privplan.accountant.account import bounds_on_epsilon
 from privplan.audit.check.check_result import CheckResult
 from privplan.cli.main import app
-from privplan.cli.reports.describe import guarantee_rows, least_words
+from privplan.cli.reports.guarantee_words import guarantee_rows, least_words
 
 from ..cases import for_each
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from privplan.accountant import events as ev
 from privplan.audit.report import page
-from privplan.cli.reports import describe
+from privplan.cli.reports import assumption_words
 from privplan.fl.declarations.registry import declared
 from privplan.fl.observers.names import OBSERVERS
 from privplan.fl.observers.words import (
@@ -63,7 +63,7 @@ def test_a_population_is_of_those_whom_a_number_is_about() -> None:
 
 def test_the_commands_say_what_the_table_says() -> None:
     for name in SENTENCES:
-        (hidden, *_) = describe.assumptions(ev.Gaussian(1.0), "add-remove", "user", name)
+        (hidden, *_) = assumption_words.assumptions(ev.Gaussian(1.0), "add-remove", "user", name)
         assert hidden.endswith(f"from {SENTENCES[name].who}.")
     assert page.phrase is phrase
 

@@ -57,6 +57,7 @@ NOISED: tuple[tuple[Any, str], ...] = (
     (NoisyProduct, "extra_steps"),
     (WishartGram, "share_steps"),
     (Laplace, "noisy"),
+    (Laplace, "share_steps"),
     (_NumberMessages, "messages"),
     (ResponseMessages, "messages"),
     (PrivateWeighting, "round"),
