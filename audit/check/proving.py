@@ -46,7 +46,8 @@ def prove(run: CheckedRun) -> Proof:
     """
     refusal = _too_much_work(run)
     if refusal:
-        return Proof(Bounds(0.0, math.inf), unbounded=refusal, refused=True)
+        lacking = ("sampling.method",) if run.settings.method == UNKNOWN else ()
+        return Proof(Bounds(0.0, math.inf), unbounded=refusal, lacking=lacking, refused=True)
     if run.of_users is None:
         return _of_unit(run)
     of_records = replace(run, of_users=None)

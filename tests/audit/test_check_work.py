@@ -106,6 +106,8 @@ def test_what_leaves_too_much_open_is_refused_before_anything_is_accounted_for(
     assert (result.proven.lower, result.proven.upper) == (0.0, float("inf"))
     assert not result.verdict.startswith("holds")
     assert result.verdict != "false"
+    if "sampling" not in content and "method" not in facts:
+        assert [each.key for each in result.missing if each.deciding] == ["sampling.method"]
 
 
 def test_a_sampler_makes_the_same_phases_little_work(
