@@ -7,6 +7,9 @@ what noise is added to are noted, which the noise does not hide.
 
     one = played(folder, tables)
     two = played(other, tables, edited, noised=one.noised)      left(one) == left(two)
+
+A run may be cut off after any of what it noises, and goes on then; what audits print of a folder
+and the page of a report are read from it, too.
 """
 
 from __future__ import annotations
@@ -94,15 +97,21 @@ class Ids:
         return "5a" * count
 
 
+class CutOff(BaseException):
+    """A run ends here, as where its process is killed."""
+
+
 @dataclass(eq=False)
 class Tape:
     """What was noised in a run, in its order.
 
     - `noised`: what was returned, and in a run that is played, what took its place.
+    - `cut_after`: after so many noised values the run is cut off; None: never.
     - `before`: where, by which names, and of which sizes and types what noise is added to was.
     """
 
     playing: Sequence[Any] | None = None
+    cut_after: int | None = None
     noised: list[Any] = field(default_factory=list)
     before: list[tuple[Any, ...]] = field(default_factory=list)
 
@@ -118,6 +127,8 @@ class Tape:
             if self.playing is not None and len(self.noised) < len(self.playing):
                 value = deepcopy(self.playing[len(self.noised)])
             self.noised.append(deepcopy(value))
+            if len(self.noised) == self.cut_after:
+                raise CutOff
             return value
 
         return noted
@@ -169,19 +180,23 @@ def played(
     noised: Sequence[Any] | None = None,
     *,
     dry: bool = False,
+    cut_after: int | None = None,
 ) -> Played:
     """Make a run on files in a new folder; `noised` takes the place of what it noises.
 
-    With `dry` it is only forecast.
+    With `dry` it is only forecast.  One that is cut off goes on at once.
     """
     folder.mkdir()
     write(folder, edited)
     (folder / "config.toml").write_bytes(toml_bytes(tables))
-    tape = Tape(noised)
+    tape = Tape(noised, cut_after)
     with pytest.MonkeyPatch.context() as patched, fixed(tape):
         patched.chdir(folder)
         how = ["--dry-run"] if dry else ["--out", "out"]
-        done = CliRunner().invoke(app, ["run", "config.toml", *how])
+        try:
+            done = CliRunner().invoke(app, ["run", "config.toml", *how])
+        except CutOff:
+            done = CliRunner().invoke(app, ["run", "config.toml", *how, "--resume"])
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
     return Played(folder / "out", done.exit_code, (done.stdout, done.stderr), tape)
@@ -189,6 +204,21 @@ def played(
 
 COMMITTED = re.compile(r"\b[0-9a-f]{32,64}\b")
 """Heads of logs: they commit to what is sealed, under random numbers that nobody is told."""
+
+
+AUDITS = (["audit", "budget"], ["audit", "log"], ["report", "--out", "report.html"])
+
+
+def audited(run: Played) -> dict[str, Any]:
+    """Return what audits print of a run, with their exit codes, and the page of its report."""
+    said: dict[str, Any] = {}
+    with pytest.MonkeyPatch.context() as patched:
+        patched.chdir(run.folder.parent)
+        for command in AUDITS:
+            done = CliRunner().invoke(app, [*command, run.folder.name])
+            said[" ".join(command)] = (done.exit_code, COMMITTED.sub("HEAD", done.output))
+    page = run.folder.parent / "report.html"
+    return {**said, "page": COMMITTED.sub("HEAD", page.read_text()) if page.exists() else None}
 
 
 def left(run: Played, *, after_noise: bool = True) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from privplan.fl.uldp.averaging import UldpAvg
 from ...cases import for_each
 from ..extras import needs
 from .hospitals import MARKER, configuration
-from .playback import Played, left, played
+from .playback import Played, audited, left, played
 from .test_table_runs import (
     LISTED_SYSTEMS,
     NASTY,
@@ -152,6 +152,20 @@ def test_all_that_leaves_a_run_is_that_of_neighbouring_files_where_noise_is_play
     assert plain.code == 0, plain.said
     assert plain.noised
     assert_same(tmp_path, said, plain)
+
+
+@for_each("system, tables", RUNS, items=8)
+def test_a_run_that_is_cut_off_and_its_audits_say_the_same_of_neighbouring_files(
+    tmp_path: Path, system: str, tables: Tables
+) -> None:
+    said = told(system, tables)
+    plain = played(tmp_path / "plain", said, cut_after=2)
+    # A release that was lost is made again only where the plan pays for it twice.
+    assert plain.code == 0 or "cut off" in plain.said[1], plain.said
+    expected, audits = left(plain), audited(plain)
+    other = played(tmp_path / "other", said, beside, plain.noised, cut_after=2)
+    assert left(other) == expected
+    assert audited(other) == audits
 
 
 def assert_same(folder: Path, said: Tables, plain: Played) -> None:
