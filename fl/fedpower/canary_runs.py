@@ -2,10 +2,6 @@
 
 Every run has a gate, an odometer and noise of its own; `canaries` says what is looked for.
 
-Beside the canaries there may be rows that keep the iterate: so many along every column of the first
-one that noise of norm sigma sqrt(d) hardly turns it away.  The observer knows them, and takes what
-they add off the product, as integers.
-
 Noise removal for rehearsals: the sum that the protocol would find, without its encryption.
 
 That both find the same, bit for bit, is tested where the protocol is.
@@ -24,7 +20,6 @@ import numpy as np
 from ...accountant.arrays import FloatArray, IntArray
 from ...accountant.errors import Unsupported
 from ...accountant.mechanisms import NoisyProduct
-from ...accountant.mechanisms.product_rows import ProductRows, basis_steps
 from ..canaries import (
     CANARY_NORM_IN_CLIPS,
     OBSERVER_SILO,
@@ -77,29 +72,18 @@ class RehearsedRemoval:
 ROWS_IN_CAPS: Final = 2
 """How many rows a silo has, in caps: a missing cap shows twofold."""
 
-KEEPING_TIMES: Final = 16
-"""How many times as large as the noise is what keeps the iterate; 1 / 512 of a shift is lost."""
-
-MAX_KEPT_NUMBERS: Final = 2_000_000
-"""Most numbers in the rows that keep an iterate."""
-
-_NEARLY_ALL: Final = 0.99
-"""A share of the bound from which a run counts as attaining it."""
-
 
 @dataclass(frozen=True, eq=False)
 class CanaryRuns:
     """The runs of a request whose coins were flipped, on data with so many columns (d).
 
-    `rng` draws public directions; with `kept` other rows keep the iterate of several rounds, where
-    units are records and so many rows are not too many.  Raises as `fl.fedpower.canaries.simulate`.
+    `rng` draws public directions.  Raises as `fl.fedpower.canaries.simulate`.
     """
 
     request: RehearsalRequest
     columns: int
     coins: Coins
     rng: np.random.Generator
-    kept: bool = False
 
     @cached_property
     def system(self) -> PowerIteration:
@@ -177,25 +161,6 @@ class CanaryRuns:
         return room
 
     @cached_property
-    def known(self) -> FloatArray:
-        """The rows that keep the iterate, (n, d), in raw units; they lie in the first holder."""
-        bound = self.bound
-        times = math.ceil(KEEPING_TIMES * self.noise * math.sqrt(bound.dimension))
-        fits = (
-            times * bound.rank * bound.dimension <= MAX_KEPT_NUMBERS
-            and 2 * times * bound.rank <= self.system.terms.most_rows
-        )
-        rows = np.repeat(self._first_basis().T, times, axis=0) * bound.row_norm
-        rows = (
-            rows if self.kept and self._rounds > 1 and bound.unit == "record" and fits else rows[:0]
-        )
-        return rows.astype(np.float32).astype(np.float64)
-
-    @cached_property
-    def _known_rows(self) -> ProductRows:
-        return ProductRows(self.mechanism, self.known)
-
-    @cached_property
     def _rounds(self) -> int:
         return rounds_to_simulate(self.system.plan(), self.request.rounds)
 
@@ -206,28 +171,17 @@ class CanaryRuns:
         _, moved = self._pairs(1, start).seen(np.zeros_like(start), start)
         return float(moved[0]) / self.noise / (2.0 if self.replaced else 1.0)
 
-    def seen(self) -> tuple[FloatArray, FloatArray]:
-        """Make all runs; return what each round shows of each unit, and how far it moved that.
-
-        Both are (rounds, m); the second is a share of the shift.
-        """
+    def seen(self) -> FloatArray:
+        """Make all runs; return what each round shows of each unit: (rounds, m)."""
         units = self.request.canaries
-        seen, moved = np.empty((self._rounds, units)), np.empty((self._rounds, units))
+        seen = np.empty((self._rounds, units))
         for number, first in enumerate(range(0, units, self.room)):
             here = np.arange(first, min(first + self.room, units))
-            seen[:, here], moved[:, here] = self._run(number, here)
-        return seen, moved
+            seen[:, here] = self._run(number, here)
+        return seen
 
-    def notes(self, moved: FloatArray) -> tuple[str, ...]:
-        """Return what a reader must know of the rehearsal."""
-        notes = [f"{self.room} units at most in each of many runs"]
-        share = float(np.sqrt(np.square(moved).mean()))
-        if share < _NEARLY_ALL:
-            notes.append(f"a unit moves what is seen by {share:.2f} of the bound that is claimed")
-        return tuple(notes)
-
-    def _run(self, number: int, units: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Make a run with some of the units in it: what is seen of them, and how far it moved."""
+    def _run(self, number: int, units: IntArray) -> FloatArray:
+        """Make a run with some of the units in it; return what is seen of them."""
         start = self._first_basis()
         pairs = self._pairs(len(units), start)
         system = self._built(self._with_canaries(units, pairs), number)
@@ -237,41 +191,36 @@ class CanaryRuns:
         removal = RehearsedRemoval(self.rng)
         if isinstance(system, FedPowerUtility):
             system.remove_noise_by(removal)
-        seen, moved = np.empty((self._rounds, len(units))), np.empty((self._rounds, len(units)))
+        seen = np.empty((self._rounds, len(units)))
 
         def each(done: int, before: Parameters, after: Parameters) -> None:
             del after
             basis = before.reshape(start.shape)
-            towards, lengths = np.empty(len(units)), np.empty(len(units))
-            for whose, steps in self._shown(recorder, removal.taken, units, basis):
+            towards = np.empty(len(units))
+            for whose, steps in self._shown(recorder, removal.taken, units):
                 shown = self.mechanism.units(steps) * self.bound.divisor / self.bound.row_norm**2
-                along, lengths = pairs.seen(shown.reshape(start.shape), basis)
+                along, _ = pairs.seen(shown.reshape(start.shape), basis)
                 towards[whose] = along[whose]
             seen[done - 1] = (towards - pairs.middle(basis)) / self.noise
-            moved[done - 1] = lengths / self.noise / (2.0 if self.replaced else 1.0) / self.shift
 
         simulate_rounds(system, self.request.streams(number), rounds=self._rounds, each=each)
-        return seen, moved
+        return seen
 
     def _shown(
         self,
         recorder: RecordingAggregator,
         taken_off: IntArray,
         units: IntArray,
-        basis: FloatArray,
     ) -> Iterator[tuple[IntArray, IntArray]]:
         """Yield which of the units are looked for in which integers that reach the observer."""
         assert recorder.sum is not None
-        public = basis_steps(basis, self.mechanism.grid_bits.basis_bits)
-        known = self._known_rows.total(public)
         if self.apart:
             for silo in self.holders.tolist():
-                taken = known if silo == self.holders[0] else 0
-                yield np.flatnonzero(self.places[units] == silo), recorder.sent[silo] - taken
+                yield np.flatnonzero(self.places[units] == silo), recorder.sent[silo]
             return
         own = recorder.sent[OBSERVER_SILO] if self.request.observer == SILO else 0
         # Modulo 2^64, as the sum is.
-        whole = recorder.sum.total - own - known
+        whole = recorder.sum.total - own
         yield np.arange(len(units)), whole - taken_off if taken_off.size else whole
 
     def _first_basis(self) -> FloatArray:
@@ -299,12 +248,7 @@ class CanaryRuns:
         there = np.flatnonzero(into | self.replaced)
         times = ROWS_IN_CAPS * pairs.repeats if self.bound.unit == "silo" else 1
         there = np.repeat(there, times)
-        others = np.zeros(len(self.known), np.int64)
-        return self._federation(
-            np.concatenate((rows[there], self.known)),
-            np.concatenate((self.places[units][there], others + self.holders[0])),
-            np.concatenate((there, others)),
-        )
+        return self._federation(rows[there], self.places[units][there], there)
 
     def _federation(self, rows: FloatArray, silo: IntArray, user: IntArray) -> Federation:
         return Federation(
