@@ -114,34 +114,22 @@ class CanaryRuns:
         """Whether a unit that is out has other rows, and not none."""
         return self.request.settings.privacy.neighbours == "replace-one"
 
-    @property
-    def apart(self) -> bool:
-        """Whether the observer sees the product of each silo by itself."""
-        security = self.request.settings.security
-        return self.request.observer == SERVER and security.aggregation == "plain"
-
-    @cached_property
-    def holders(self) -> IntArray:
-        """The silos in which units lie: there in every round, and not the observer's."""
-        first = OBSERVER_SILO + 1 if self.request.observer == SILO else 0
-        return np.arange(first, self.request.silos - self.request.settings.security.dropouts)
-
     @cached_property
     def places(self) -> IntArray:
         """The silo of each unit: (m,)."""
         units = np.arange(self.request.canaries) % self.room
-        return np.asarray(self.holders[units % len(self.holders)])
+        return np.asarray(self.request.holders[units % len(self.request.holders)])
 
     @property
     def groups(self) -> IntArray | None:
         """The silo of each unit, where its noise is that of the silo alone."""
-        return self.places if self.apart else None
+        return self.places if self.request.sees_each_silo else None
 
     @cached_property
     def noise(self) -> float:
         """The deviation of the noise in what the observer sees, in units of one row's bound."""
         arriving = self.request.silos - self.request.settings.security.dropouts
-        alone = self.apart or isinstance(self.system, FedPowerUtility)
+        alone = self.request.sees_each_silo or isinstance(self.system, FedPowerUtility)
         shares = 1 if alone else arriving - (self.request.observer == SILO)
         bound = self.bound
         return self.mechanism.share_std * math.sqrt(shares) * bound.divisor / bound.row_norm**2
@@ -151,7 +139,7 @@ class CanaryRuns:
         """How many units lie in one run, at most."""
         room = self.bound.rank // directions_each(self.bound, replaced=self.replaced)
         if self.bound.unit == "silo":
-            room = min(room, len(self.holders))
+            room = min(room, len(self.request.holders))
         if room < 1:
             raise Unsupported(
                 f"A product with {self.bound.rank} columns has no room for a canary.",
@@ -186,7 +174,7 @@ class CanaryRuns:
         pairs = self._pairs(len(units), start)
         system = self._built(self._with_canaries(units, pairs), number)
         recorder = system.aggregator = RecordingAggregator(
-            system.aggregator, missing=range(int(self.holders[-1]) + 1, self.request.silos)
+            system.aggregator, missing=range(int(self.request.holders[-1]) + 1, self.request.silos)
         )
         removal = RehearsedRemoval(self.rng)
         if isinstance(system, FedPowerUtility):
@@ -214,8 +202,8 @@ class CanaryRuns:
     ) -> Iterator[tuple[IntArray, IntArray]]:
         """Yield which of the units are looked for in which integers that reach the observer."""
         assert recorder.sum is not None
-        if self.apart:
-            for silo in self.holders.tolist():
+        if self.request.sees_each_silo:
+            for silo in self.request.holders.tolist():
                 yield np.flatnonzero(self.places[units] == silo), recorder.sent[silo]
             return
         own = recorder.sent[OBSERVER_SILO] if self.request.observer == SILO else 0

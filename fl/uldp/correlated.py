@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -35,7 +35,10 @@ from ...accountant.plan.banded_strategy import (
 from ..aggregation.clip_check import ClipCheck, SumsMadeAgain
 from ..declarations.declaration import Read
 from ..frame.opening import Note
-from .settings import NOISE_ALONE, unfit_schedule
+from .settings import BANDED, NOISE_ALONE, unfit_schedule
+
+if TYPE_CHECKING:
+    from ..settings.schema import Settings
 
 _NO_DIFFERENCE: Final = 1e-9
 """Ratios that are so near to 1 differ by rounding."""
@@ -70,6 +73,14 @@ class Schedule:
         rounds = read("run", "rounds")
         usual = min(DEFAULT_BANDS, cohorts, max(1, rounds // blocks))
         return cls(rounds, read("privacy", "bands") or usual, cohorts, blocks)
+
+    @classmethod
+    def of_settings(cls, settings: Settings) -> Schedule | None:
+        """Return the schedule of a run; None where its rounds have noise of their own."""
+        if settings.privacy.noise != BANDED:
+            return None
+        tables = settings.tables()
+        return cls.of(lambda table, key: getattr(tables[table], key))
 
     @property
     def block_rounds(self) -> int:

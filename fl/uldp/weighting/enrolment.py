@@ -17,7 +17,6 @@ from ...parties.network import SERVER, Post, silo_name
 from .counts import checked_shares
 from .histogram import blinded_column, blinding_factors, seed_check
 from .introductions import (
-    SEED_BYTES,
     PairKeys,
     Roster,
     facts,
@@ -26,8 +25,16 @@ from .introductions import (
     pair_keys,
     unlock_seed,
 )
-from .limits import limits
-from .messages import Histogram, LockedSeed, LockedSeeds, ServerKey, SiloKeys, numbers
+from .messages import (
+    SEED_BYTES,
+    Histogram,
+    LockedSeed,
+    LockedSeeds,
+    ServerKey,
+    SiloKeys,
+    limits,
+    numbers,
+)
 from .terms import WeightingTerms
 
 Draw: TypeAlias = Callable[[int], bytes]

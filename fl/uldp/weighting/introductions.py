@@ -17,14 +17,12 @@ from typing import Final, NoReturn, TypeAlias
 
 from ....accountant.errors import ProtocolFault
 from ....accountant.randomness import Secret
-from ...crypto.keys import KEY_BYTES, Identity, KeyPair, agree, derive, lock, unlock, verify
-from .messages import SiloKey, SiloKeys
+from ...crypto.keys import Identity, KeyPair, agree, derive, lock, unlock, verify
+from .messages import SEED_BYTES, SiloKey, SiloKeys
 from .terms import WeightingTerms
 
 Roster: TypeAlias = Mapping[str, bytes]
 """The public half of each silo's identity, by name; known to all silos beforehand."""
-
-SEED_BYTES: Final = KEY_BYTES
 
 _PROTOCOL: Final = b"privplan private weighting 1"
 

@@ -25,7 +25,6 @@ from ...crypto.paillier.processes import SERIAL, Workers
 from ...parties.network import Post, silo_name
 from .enrolment import SETUP
 from .histogram import inverses
-from .limits import limits
 from .messages import (
     Histogram,
     Inverses,
@@ -38,6 +37,7 @@ from .messages import (
     TransferOpening,
     TransferRequests,
     Update,
+    limits,
     numbers,
     separated,
 )

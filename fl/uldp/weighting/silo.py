@@ -32,13 +32,13 @@ from ...crypto.paillier.products import products
 from ...crypto.paillier.residues import Residues
 from ...parties.network import SERVER, Post, silo_name
 from .enrolment import Membership
-from .limits import limits
 from .messages import (
     Inverses,
     TransferAnswer,
     TransferOpening,
     TransferRequests,
     Update,
+    limits,
     separated,
 )
 from .sampling import common_slots, transfer
