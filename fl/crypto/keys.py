@@ -9,13 +9,15 @@ What another party sent and does not check out is a `ProtocolFault`, whose sente
 from __future__ import annotations
 
 import hashlib
+import hmac
 import os
 from abc import ABC, abstractmethod
-from typing import Final, Generic, NoReturn, Self, TypeVar
+from collections.abc import Collection, Mapping
+from typing import Final, Generic, Self, TypeVar
 
 from ...accountant import validate
 from ...accountant.errors import InvalidInput, MissingExtra, ProtocolFault
-from ...accountant.randomness import Secret
+from ...accountant.randomness import Secret, Uncopied
 
 try:
     from cryptography.exceptions import InvalidTag
@@ -71,7 +73,7 @@ def derive(secret: bytes, label: bytes, length: int = KEY_BYTES) -> Secret:
 PrivateKey = TypeVar("PrivateKey", X25519PrivateKey, Ed25519PrivateKey)
 
 
-class _Pair(ABC, Generic[PrivateKey]):
+class _Pair(Uncopied, ABC, Generic[PrivateKey]):
     """A private key of the library, with its public half; neither printed nor copied."""
 
     __slots__ = ("_private", "public")
@@ -93,9 +95,6 @@ class _Pair(ABC, Generic[PrivateKey]):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(<secret>)"
-
-    def __reduce_ex__(self, _: object) -> NoReturn:
-        raise TypeError("Private keys are not pickled or copied.")
 
 
 class KeyPair(_Pair[X25519PrivateKey]):
@@ -187,6 +186,38 @@ def verify(public: bytes, signature: bytes, content: bytes) -> None:
         right = False
     if not right:
         raise _fault("A signature is not right.")
+
+
+def check_relayed(
+    name: str,
+    public: bytes,
+    publics: Mapping[str, bytes],
+    signatures: Mapping[str, bytes],
+    names: Collection[str],
+) -> None:
+    """Raise `ProtocolFault` unless a server that relays public keys has kept to its part.
+
+    It must hand the party `name` one key and one signature of every party, no key twice, and the
+    party's own (`public`) as it was sent.  Who signed the others is for `verify` to say.
+    """
+    wrong = None
+    if set(publics) != set(names) or set(signatures) != set(names):
+        wrong = "not given one key of every party"
+    elif not hmac.compare_digest(publics[name], public):
+        wrong = "given another key in its own name"
+    elif len(set(publics.values())) != len(names):
+        wrong = "given one key under two names"
+    if wrong:
+        raise relayed_fault(f"{name} was {wrong}.")
+
+
+def relayed_fault(what: str) -> ProtocolFault:
+    """Return the error of what a server relayed otherwise than it was sent."""
+    return ProtocolFault(
+        what,
+        "The server relays the keys, and could put one of its own among them.",
+        "Find out what the server did, and begin a new session.",
+    )
 
 
 def lock(key: bytes, plaintext: bytes, associated: bytes) -> bytes:

@@ -25,7 +25,6 @@ from ...accountant import records
 from ...accountant.arrays import BoolArray, FloatArray, IntArray
 from ...accountant.errors import InvalidInput, counted
 from ...accountant.mechanisms import BandedGaussian, Gaussian
-from ...accountant.mechanisms.clip import MAX_SUM
 from ...accountant.plan.banded_strategy import (
     MAX_ROUNDS_COMPARED,
     banded_coefficients,
@@ -33,6 +32,7 @@ from ...accountant.plan.banded_strategy import (
     error_ratio_to_everybody,
 )
 from ..aggregation.clip_check import ClipCheck, SumsMadeAgain
+from ..aggregation.weighted_sum import require_no_overflow
 from ..declarations.declaration import Read
 from ..frame.opening import Note
 from .settings import BANDED, NOISE_ALONE, unfit_schedule
@@ -181,12 +181,7 @@ def _times(ratio: float) -> str:
 def require_room(mechanism: BandedGaussian, users: int) -> None:
     """Raise `InvalidInput` where the sum over so many users could overflow, over all silos."""
     largest = users * sum(Fraction(value) for value in mechanism.block.coefficients)
-    if largest * Fraction(mechanism.bound) / Fraction(mechanism.grid) > MAX_SUM:
-        raise InvalidInput(
-            "The clip is too many steps of the noise's grid for so many users.",
-            "A sum that overflows would wrap around, and no noise covers that.",
-            "Give more noise.",
-        )
+    require_no_overflow(largest * Fraction(mechanism.bound), mechanism.grid)
 
 
 class RunningBlock:

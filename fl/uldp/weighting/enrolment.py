@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, NoReturn, TypeAlias
+from typing import Final, TypeAlias
 
 from numpy.typing import ArrayLike
 
 from ....accountant.arrays import IntArray
 from ....accountant.errors import InvalidInput, ProtocolFault
-from ....accountant.randomness import Secret
+from ....accountant.randomness import Secret, Uncopied
 from ...crypto.keys import Identity, KeyPair, fresh
 from ...crypto.paillier.keys import PublicKey
 from ...parties.network import SERVER, Post, silo_name
@@ -45,7 +45,7 @@ SETUP: Final = 0
 
 
 @dataclass(frozen=True)
-class Membership:
+class Membership(Uncopied):
     """What a silo keeps from the setup; nothing of it leaves the silo.
 
     `exponents` are r_u c_su m modulo n: (users,); 0 where the silo has no records of a user.
@@ -62,9 +62,6 @@ class Membership:
 
     def __repr__(self) -> str:
         return f"Membership(number={self.number})"
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("What a silo knows is not pickled or copied.")
 
 
 def server_key(modulus: bytes, terms: WeightingTerms) -> PublicKey:
@@ -83,7 +80,7 @@ def server_key(modulus: bytes, terms: WeightingTerms) -> PublicKey:
     return PublicKey(n, small=terms.weak_key)
 
 
-class Enrolment:
+class Enrolment(Uncopied):
     """One silo in the setup; its steps are called in their order, each once.
 
     `shares` are its own reduced counts (`reduced_counts`), `roster` names the identities of all
@@ -182,6 +179,3 @@ class Enrolment:
 
     def __repr__(self) -> str:
         return f"Enrolment({self._post.name})"
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("What a silo knows is not pickled or copied.")
