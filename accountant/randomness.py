@@ -51,8 +51,8 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=lambda: _forks.__setitem__(0, _forks[0] + 1))
 
 
-class Uncopied:
-    """What is never pickled or copied: streams of randomness, keys, and what a party knows.
+class SecretHolder:
+    """The base of what is never pickled or copied: streams, keys, and what a party knows.
 
     A second copy would draw the same bytes again, or leave its party.
     """
@@ -63,7 +63,7 @@ class Uncopied:
         raise TypeError(f"{type(self).__name__}: what is secret is not pickled or copied.")
 
 
-class Secret(Uncopied, bytes):
+class Secret(SecretHolder, bytes):
     """Bytes that show themselves to nobody: not in a repr, a message, a traceback or a pickle."""
 
     __slots__ = ()
@@ -77,7 +77,7 @@ class Secret(Uncopied, bytes):
         return "<secret>"
 
 
-class _Keystream(Uncopied):
+class _Keystream(SecretHolder):
     """The ChaCha20 keystream of one key, read from its start.
 
     `position` moves before bytes are made, so that a draw that is interrupted has used up its own,
@@ -125,7 +125,7 @@ class _Keystream(Uncopied):
         self._offset = offset
 
 
-class Stream(Uncopied):
+class Stream(SecretHolder):
     """Random bytes under one key, each drawn once; `Streams.stream` hands them out.
 
     `id` is a one-way public name of the key, `position` the number of bytes drawn so far.  Safe to
@@ -181,7 +181,7 @@ class Stream(Uncopied):
         return f"Stream(id={self.id!r}, position={self.position})"
 
 
-class Streams(Uncopied):
+class Streams(SecretHolder):
     """All streams of one segment of a run: from its start, or from one resumption to the next.
 
     >>> streams = Streams.seeded(7)

@@ -17,7 +17,7 @@ from typing import Final, Generic, Self, TypeVar
 
 from ...accountant import validate
 from ...accountant.errors import InvalidInput, MissingExtra, ProtocolFault
-from ...accountant.randomness import Secret, Uncopied
+from ...accountant.randomness import Secret, SecretHolder
 
 try:
     from cryptography.exceptions import InvalidTag
@@ -73,7 +73,7 @@ def derive(secret: bytes, label: bytes, length: int = KEY_BYTES) -> Secret:
 PrivateKey = TypeVar("PrivateKey", X25519PrivateKey, Ed25519PrivateKey)
 
 
-class _Pair(Uncopied, ABC, Generic[PrivateKey]):
+class _Pair(SecretHolder, ABC, Generic[PrivateKey]):
     """A private key of the library, with its public half; neither printed nor copied."""
 
     __slots__ = ("_private", "public")

@@ -48,7 +48,7 @@ from numpy.typing import NDArray
 from ...accountant import records, validate
 from ...accountant.arrays import BoolArray, IntArray
 from ...accountant.errors import InvalidInput, MissingExtra, ProtocolFault
-from ...accountant.randomness import Secret, Stream, Streams, Uncopied, uniform
+from ...accountant.randomness import Secret, SecretHolder, Stream, Streams, uniform
 from .keys import fresh
 
 POINT_BYTES: Final = 32
@@ -104,7 +104,7 @@ class Transfer:
         return self.users * self.slots * (self.length + TAG_BYTES)
 
 
-class Sender(Uncopied):
+class Sender(SecretHolder):
     """The side that has all messages, and is not told which one is taken.
 
     One for each silo and round.  `point` is what it sends first (32 bytes).  Raises `MissingExtra`
@@ -168,7 +168,7 @@ class Sender(Uncopied):
             raise InvalidInput(f"Every message must have {terms.length} bytes.")
 
 
-class Receiver(Uncopied):
+class Receiver(SecretHolder):
     """The side that takes one message for each user, and tells nobody which.
 
     `choices` is (users,), each in [0, slots).  `requests` is what it sends.

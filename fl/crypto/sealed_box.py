@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from ...accountant.errors import MissingExtra
-from ...accountant.randomness import Secret, Uncopied
+from ...accountant.randomness import Secret, SecretHolder
 from .keys import check_public
 from .paillier.processes import SERIAL, Workers
 
@@ -35,7 +35,7 @@ BOX_BYTES: Final = 32 + 16
 """By how much a box is longer than what it holds: a public key and a tag."""
 
 
-class BoxKey(Uncopied):
+class BoxKey(SecretHolder):
     """The key pair of who opens boxes; `public` (32 bytes) is for everybody."""
 
     __slots__ = ("_secret", "public")

@@ -41,14 +41,14 @@ import numpy as np
 
 from ...accountant.arrays import IntArray, UInt64Array
 from ...accountant.errors import InvalidInput, PrivplanError, ProtocolFault
-from ...accountant.randomness import Secret, Uncopied
+from ...accountant.randomness import Secret, SecretHolder
 from ..crypto import additive, keys
 from ..parties.message_bodies import Body
 from ..parties.network import Post
 from .peer_group import Confirmation, Group, Hello, PartialSum, Share, TotalSlice
 
 
-class Peer(Uncopied):
+class Peer(SecretHolder):
     """One peer in one round; each step once, in the order of the module.
 
     `steps` is its vector as integers, (D,) of int64.  Raises `InvalidInput`, before anything is

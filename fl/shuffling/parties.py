@@ -8,7 +8,7 @@ import numpy as np
 
 from ...accountant.arrays import IntArray
 from ...accountant.errors import InvalidInput
-from ...accountant.randomness import Stream, Uncopied, grouped_order
+from ...accountant.randomness import SecretHolder, Stream, grouped_order
 from ..crypto.paillier.processes import SERIAL, Workers
 from ..crypto.sealed_box import BoxKey, sealed
 from ..parties.network import Post
@@ -127,7 +127,7 @@ class Shuffler:
         return np.frombuffer(boxes, np.uint8).reshape(-1, terms.box)
 
 
-class Analyzer(Uncopied):
+class Analyzer(SecretHolder):
     """Opens the boxes that the shuffler hands on; it never learns who sent one."""
 
     def __init__(

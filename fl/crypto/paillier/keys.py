@@ -19,7 +19,7 @@ from typing import Final
 
 from ....accountant import validate
 from ....accountant.errors import InvalidInput, MissingExtra, ProtocolFault
-from ....accountant.randomness import Uncopied
+from ....accountant.randomness import SecretHolder
 from .arithmetic import gcd, invert, is_power, is_prime, mpz, powmod, primorial
 from .processes import SERIAL, Workers
 
@@ -92,7 +92,7 @@ class PublicKey:
         return f"PublicKey({self.bits} bits)"
 
 
-class PrivateKey(Uncopied):
+class PrivateKey(SecretHolder):
     """The factors of n.  It shows itself to nobody: not in a repr, not in a pickle."""
 
     __slots__ = ("_p", "_q", "public")

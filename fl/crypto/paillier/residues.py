@@ -39,7 +39,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from ....accountant import validate
-from ....accountant.randomness import Uncopied
+from ....accountant.randomness import SecretHolder
 from .arithmetic import mpz
 from .keys import PublicKey, uniform_unit
 from .packing import Packing
@@ -73,7 +73,7 @@ def shape(key_bits: int) -> Shape:
     return Shape(max(_MIN_BASES, -(-wanted // bits)), bits)
 
 
-class Residues(Uncopied):
+class Residues(SecretHolder):
     """One silo's source of fresh n-th residues; `expected` says how many a whole run will take.
 
     With many, the bases of the table are made at the first draw (`prepare` makes them earlier) and

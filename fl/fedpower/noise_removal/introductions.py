@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from ....accountant.errors import InvalidInput
-from ....accountant.randomness import Secret, Uncopied
+from ....accountant.randomness import Secret, SecretHolder
 from ...crypto.keys import (
     Identity,
     KeyPair,
@@ -38,7 +38,7 @@ Roster: TypeAlias = Mapping[str, bytes]
 
 
 @dataclass(frozen=True)
-class Membership(Uncopied):
+class Membership(SecretHolder):
     """What a node keeps from the setup: a key for masks with each other node, by its number."""
 
     number: int
@@ -51,7 +51,7 @@ class Membership(Uncopied):
         return f"Membership(number={self.number})"
 
 
-class Introduction(Uncopied):
+class Introduction(SecretHolder):
     """One node in the setup; its steps are called in their order, each once.
 
     Raises `InvalidInput` where the roster is not of these nodes, and `ProtocolFault` in any step

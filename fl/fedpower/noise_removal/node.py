@@ -20,7 +20,7 @@ import numpy as np
 
 from ....accountant.arrays import IntArray
 from ....accountant.errors import InvalidInput, ProtocolFault
-from ....accountant.randomness import Uncopied
+from ....accountant.randomness import SecretHolder
 from ...crypto.masks import words
 from ...crypto.paillier.blinding import Residues, blinded, keystream_length, units
 from ...crypto.paillier.fixed_base import powers
@@ -31,7 +31,7 @@ from .messages import Removal, Selection, round_limits
 from .terms import RoundTerms
 
 
-class Node(Uncopied):
+class Node(SecretHolder):
     """One node, in one session; its steps are called in their order in every round.
 
     `rounds` is how many are planned, which decides how random residues are made, and nothing else.

@@ -13,7 +13,7 @@ import numpy as np
 
 from ....accountant.arrays import IntArray
 from ....accountant.errors import ProtocolFault
-from ....accountant.randomness import Uncopied
+from ....accountant.randomness import SecretHolder
 from ...crypto.paillier.blinding import aggregate
 from ...crypto.paillier.keys import generate
 from ...crypto.paillier.processes import SERIAL, Workers
@@ -28,7 +28,7 @@ def hidden_index(nodes: int) -> int:
     return secrets.randbelow(nodes)
 
 
-class Server(Uncopied):
+class Server(SecretHolder):
     """The server, in one session; its steps are called in their order, the setup's once.
 
     Raises `ProtocolFault` in any step where a message is not what it must be, and `MissingParty`

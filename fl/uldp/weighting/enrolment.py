@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from ....accountant.arrays import IntArray
 from ....accountant.errors import InvalidInput, ProtocolFault
-from ....accountant.randomness import Secret, Uncopied
+from ....accountant.randomness import Secret, SecretHolder
 from ...crypto.keys import Identity, KeyPair, fresh
 from ...crypto.paillier.keys import PublicKey
 from ...parties.network import SERVER, Post, silo_name
@@ -45,7 +45,7 @@ SETUP: Final = 0
 
 
 @dataclass(frozen=True)
-class Membership(Uncopied):
+class Membership(SecretHolder):
     """What a silo keeps from the setup; nothing of it leaves the silo.
 
     `exponents` are r_u c_su m modulo n: (users,); 0 where the silo has no records of a user.
@@ -80,7 +80,7 @@ def server_key(modulus: bytes, terms: WeightingTerms) -> PublicKey:
     return PublicKey(n, small=terms.weak_key)
 
 
-class Enrolment(Uncopied):
+class Enrolment(SecretHolder):
     """One silo in the setup; its steps are called in their order, each once.
 
     `shares` are its own reduced counts (`reduced_counts`), `roster` names the identities of all

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from ....accountant.randomness import Secret, Uncopied
+from ....accountant.randomness import Secret, SecretHolder
 from ...crypto.keys import (
     Identity,
     KeyPair,
@@ -36,7 +36,7 @@ _PROTOCOL: Final = b"privplan private weighting 1"
 
 
 @dataclass(frozen=True)
-class PairKeys(Uncopied):
+class PairKeys(SecretHolder):
     """What two silos share: a key for each purpose."""
 
     seed: Secret

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from ....accountant.arrays import BoolArray
 from ....accountant.errors import InvalidInput, ProtocolFault
-from ....accountant.randomness import Stream, Uncopied
+from ....accountant.randomness import SecretHolder, Stream
 from ...crypto.oblivious import Sender, real_slots
 from ...crypto.paillier.blinding import aggregate
 from ...crypto.paillier.keys import generate
@@ -44,7 +44,7 @@ from .sampling import offered, transfer
 from .terms import WeightingTerms
 
 
-class Server(Uncopied):
+class Server(SecretHolder):
     """The server, in one session; its steps are called in their order, the setup's once.
 
     Raises `ProtocolFault` in any step where a message is not what it must be, and `MissingParty`

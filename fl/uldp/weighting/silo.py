@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ....accountant.arrays import IntArray
 from ....accountant.errors import InvalidInput
-from ....accountant.randomness import Uncopied
+from ....accountant.randomness import SecretHolder
 from ...crypto.masks import words
 from ...crypto.oblivious import Receiver
 from ...crypto.paillier.blinding import blinded, keystream_length, units
@@ -51,7 +51,7 @@ Noise: TypeAlias = Sequence[int] | Callable[[], Sequence[int]]
 """One silo's noise, D integers, or what draws it when it is needed."""
 
 
-class Silo(Uncopied):
+class Silo(SecretHolder):
     """One silo, in one session; its steps are called in their order in every round.
 
     `rounds` is how many are planned, which decides how random residues are made, and nothing else.
