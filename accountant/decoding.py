@@ -26,6 +26,10 @@ MAX_DECIMAL_CHARACTERS: Final = 40
 """Most characters of a decimal string; the shortest form of a float has at most 24."""
 
 
+class NestedTooDeeply(InvalidInput):
+    """A JSON text has more levels than can be read."""
+
+
 def _no_constant(name: str) -> object:
     raise InvalidInput(f"JSON has no number {name}.", next_step="Give a finite number.")
 
@@ -69,7 +73,7 @@ def parsed_json(
             object_pairs_hook=_without_repeats,
         )
     except RecursionError:
-        raise InvalidInput(
+        raise NestedTooDeeply(
             "The JSON is nested too deeply to be read.",
             "What is read here has few levels.",
             "Check that the file is whole and what it is meant to be.",

@@ -174,7 +174,7 @@ def test_deep_nesting_is_refused_and_not_a_crash():
     event = '{"type": "gaussian", "noise_multiplier": 1}'
     for depth in (70, 100_000):
         head = '{"type": "repeat", "count": 1, "event": ' * depth
-        with pytest.raises(InvalidInput, match=r"nested (more than 64 levels|too deeply)"):
+        with pytest.raises(InvalidInput, match=r"nested more than 64 levels"):
             ev.from_json(head + event + "}" * depth)
 
 
