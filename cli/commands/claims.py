@@ -6,12 +6,12 @@ import shutil
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from ...accountant.claims.table import SYSTEMS
+from ..inputs.options import option_group
 from ..inputs.request import OutputOptions, takes
 from ..reports import claims as claims_report
 from ..reports.claims import noise_json, noise_text, run_json, runs_text
@@ -65,7 +65,7 @@ CLAIMS_ASSUMPTIONS: Final = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_group
 class ClaimsRequest(OutputOptions):
     """Which systems, and whether what is missing is measured."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -90,7 +89,7 @@ TARGETS: Final = {
 """The ways of stating a target, with their options."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@options.option_group
 class AttackOptions:
     """Which attack is asked about."""
 
@@ -136,7 +135,7 @@ class AttackOptions:
         }
 
 
-@dataclass(frozen=True, kw_only=True)
+@options.option_group
 class TargetOptions:
     """What noise is calibrated to: epsilon at a delta, or what the best attack may reach."""
 
