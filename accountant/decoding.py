@@ -26,6 +26,10 @@ MAX_DECIMAL_CHARACTERS: Final = 40
 """Most characters of a decimal string; the shortest form of a float has at most 24."""
 
 
+class NestedTooDeeply(InvalidInput):
+    """A JSON text has more levels than can be read."""
+
+
 def _no_constant(name: str) -> object:
     raise InvalidInput(f"JSON has no number {name}.", next_step="Give a finite number.")
 
@@ -46,6 +50,8 @@ def parsed_json(
     {'rate': 0.5}
     """
 
+    refused: list[object] = []
+
     def number(read: Callable[[str], object]) -> Callable[[str], object]:
         def checked(word: str) -> object:
             try:
@@ -53,17 +59,13 @@ def parsed_json(
                     return read(word)
             except ArithmeticError:  # an exponent beyond what decimals have
                 pass
-            raise InvalidInput(
-                f"A number of the JSON has more than {MAX_JSON_NUMBER_CHARACTERS} characters, or "
-                "too large an exponent.",
-                "No field holds a number of that size.",
-                "Correct the number.",
-            )
+            refused.append(object())  # where it stands is known when all is read
+            return refused[-1]
 
         return checked
 
     try:
-        return json.loads(
+        value = json.loads(
             text,
             parse_int=number(int),
             parse_float=number(parse_float),
@@ -71,11 +73,33 @@ def parsed_json(
             object_pairs_hook=_without_repeats,
         )
     except RecursionError:
-        raise InvalidInput(
+        raise NestedTooDeeply(
             "The JSON is nested too deeply to be read.",
             "What is read here has few levels.",
             "Check that the file is whole and what it is meant to be.",
         ) from None
+    if refused:
+        raise InvalidInput(
+            f"`{_place_of(refused[0], value):.100}` of the JSON has more than "
+            f"{MAX_JSON_NUMBER_CHARACTERS} characters, or too large an exponent.",
+            "No field holds a number of that size.",
+            "Correct the number.",
+        )
+    return value
+
+
+def _place_of(sought: object, value: object) -> str:
+    """Return where a part of a JSON value stands, such as `$.events[1].rate`."""
+    waiting: list[tuple[str, object]] = [("$", value)]
+    while waiting:
+        where, part = waiting.pop()
+        if part is sought:
+            return where
+        if isinstance(part, dict):
+            waiting += [(f"{where}.{name}", inner) for name, inner in part.items()]
+        elif isinstance(part, list):
+            waiting += [(f"{where}[{index}]", inner) for index, inner in enumerate(part)]
+    return "$"
 
 
 def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:

@@ -51,7 +51,19 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=lambda: _forks.__setitem__(0, _forks[0] + 1))
 
 
-class Secret(bytes):
+class SecretHolder:
+    """The base of what is never pickled or copied: streams, keys, and what a party knows.
+
+    A second copy would draw the same bytes again, or leave its party.
+    """
+
+    __slots__ = ()
+
+    def __reduce_ex__(self, _: object) -> NoReturn:
+        raise TypeError(f"{type(self).__name__}: what is secret is not pickled or copied.")
+
+
+class Secret(SecretHolder, bytes):
     """Bytes that show themselves to nobody: not in a repr, a message, a traceback or a pickle."""
 
     __slots__ = ()
@@ -64,11 +76,8 @@ class Secret(bytes):
     def __format__(self, _: str) -> str:
         return "<secret>"
 
-    def __reduce_ex__(self, _: object) -> NoReturn:
-        raise _not_picklable()
 
-
-class _Keystream:
+class _Keystream(SecretHolder):
     """The ChaCha20 keystream of one key, read from its start.
 
     `position` moves before bytes are made, so that a draw that is interrupted has used up its own,
@@ -115,11 +124,8 @@ class _Keystream:
         self._encryptor.update(bytes(skipped))
         self._offset = offset
 
-    def __reduce_ex__(self, _: object) -> NoReturn:
-        raise _not_picklable()
 
-
-class Stream:
+class Stream(SecretHolder):
     """Random bytes under one key, each drawn once; `Streams.stream` hands them out.
 
     `id` is a one-way public name of the key, `position` the number of bytes drawn so far.  Safe to
@@ -174,11 +180,8 @@ class Stream:
     def __repr__(self) -> str:
         return f"Stream(id={self.id!r}, position={self.position})"
 
-    def __reduce_ex__(self, _: object) -> NoReturn:
-        raise _not_picklable()
 
-
-class Streams:
+class Streams(SecretHolder):
     """All streams of one segment of a run: from its start, or from one resumption to the next.
 
     >>> streams = Streams.seeded(7)
@@ -227,9 +230,6 @@ class Streams:
 
     def __repr__(self) -> str:
         return f"Streams(source={self.facts.source!r}, streams={len(self._streams)})"
-
-    def __reduce_ex__(self, _: object) -> NoReturn:
-        raise _not_picklable()
 
 
 def poisson(stream: Stream, count: int, rate: float) -> BoolArray:
@@ -324,7 +324,3 @@ def _refuse_other_process(process: tuple[int, int]) -> None:
             "The parent would draw the same bytes again, and equal noise cancels out.",
             "Make a new Streams in the child, or draw in the parent.",
         )
-
-
-def _not_picklable() -> TypeError:
-    return TypeError("Streams of randomness and their keys are not pickled or copied.")

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, SupportsFloat, SupportsIndex
 from ..accountant.decoding import decimal_number
 from ..accountant.errors import InvalidInput
 from ..accountant.records import AuditResult
+from ..accountant.records.field_codec import value_of
 from ..fl.log.canonical import is_hash
 from ..fl.log.reader import read
 from ..fl.log.writer import LogWriter
@@ -39,33 +40,19 @@ _MAX_ENTRIES: Final = 64
 _MAX_DECIMAL_CHARACTERS: Final = 40
 """Longest text, most entries of a list and longest number that are read."""
 
-_NUMBER_FIELDS: Final = ("value", "confidence")
-_OPTIONAL_NUMBER_FIELDS: Final = ("claimed", "delta")
-_TEXT_FIELDS: Final = (
-    "tier",
-    "what",
-    "quantity",
-    "kind",
-    "unit",
-    "neighbours",
-    "observer",
-    "proves",
-)
-_ALL_FIELDS: Final = frozenset(
-    {
-        *_NUMBER_FIELDS,
-        *_OPTIONAL_NUMBER_FIELDS,
-        *_TEXT_FIELDS,
-        "contradicted",
-        "assumes",
-        "sample",
-        "curves",
-        "note",
-    }
-)
+_FIELDS: Final[Mapping[str, Any]] = {
+    **dict.fromkeys(("tier", "what", "quantity", "kind", "unit", "neighbours"), str),
+    **dict.fromkeys(("observer", "proves", "note"), str),
+    **dict.fromkeys(("value", "confidence"), float),
+    **dict.fromkeys(("claimed", "delta"), float | None),
+    "contradicted": bool,
+    "assumes": tuple[str, ...],
+    "sample": Mapping[str, object],
+    "curves": Mapping[str, tuple[tuple[float, ...], ...]],
+}
+"""The fields of a result and what they hold, as fields of records do."""
 
-
-_LATER_FIELDS: Final = frozenset({"verdict", "level"})
+_LATER_FIELDS: Final[Mapping[str, Any]] = {"verdict": str, "level": float | None}
 """What results of earlier versions lack, both or none: they contradict at 1 - confidence."""
 
 
@@ -191,44 +178,25 @@ def decoded(source: Mapping[str, object]) -> Measurement:
     `InvalidInput` for anything that `encoded` does not write: unknown or missing fields, numbers
     that are none or out of range, long texts, rates outside of [0, 1].
     """
-    later = source.keys() & _LATER_FIELDS
-    if source.keys() - later != _ALL_FIELDS or later not in (set(), _LATER_FIELDS):
-        strange = sorted(
-            str(name)[:_MAX_DECIMAL_CHARACTERS]
-            for name in source.keys() ^ (_ALL_FIELDS | _LATER_FIELDS)
-        )
+    later = source.keys() & _LATER_FIELDS.keys()
+    known = {**_FIELDS, **_LATER_FIELDS}
+    if source.keys() - later != _FIELDS.keys() or later not in (set(), _LATER_FIELDS.keys()):
+        strange = sorted(str(name)[:_MAX_DECIMAL_CHARACTERS] for name in source.keys() ^ known)
         raise InvalidInput(f"Its fields are not those of a measurement: {', '.join(strange[:5])}.")
-    given: dict[str, Any] = {name: _text(source[name], name) for name in _TEXT_FIELDS}
-    given |= {name: _number(source[name], name) for name in _NUMBER_FIELDS}
-    for name in _OPTIONAL_NUMBER_FIELDS:
-        given[name] = None if source[name] is None else _number(source[name], name)
-    if not isinstance(source["contradicted"], bool):
-        raise _refused("contradicted", "true or false")
-    if source["note"] != NOT_PROOF:
+    given: dict[str, Any] = {name: _field(name, known[name], source[name]) for name in source}
+    if given.pop("note") != NOT_PROOF:
         raise _refused("note", "the sentence that a low value is not proof of privacy")
-    assumes = tuple(_text(text, "assumes") for text in _list(source["assumes"], "assumes"))
-    sample = {
-        _text(name, "sample"): _sampled(element, "sample")
-        for name, element in _object(source["sample"], "sample").items()
-    }
-    curves = {
-        _text(name, "curves"): _curve(element, "curves")
-        for name, element in _object(source["curves"], "curves").items()
-    }
+    given["sample"] = {name: _sampled(size) for name, size in given["sample"].items()}
+    points = [point for curve in given["curves"].values() for point in curve]
+    if not all(len(point) == 2 and all(0.0 <= part <= 1.0 for part in point) for point in points):
+        raise _refused("curves", "lists of pairs of rates in [0, 1]")
     if given["claimed"] is not None and given["claimed"] < 0.0:
         raise _refused("claimed", "a number, 0 or above")
-    verdict = source.get("verdict", "contradicted" if source["contradicted"] else VERDICTS[-1])
-    if verdict not in VERDICTS or (verdict == "contradicted") != source["contradicted"]:
+    contradicted = given["contradicted"]
+    verdict = given.pop("verdict", "contradicted" if contradicted else VERDICTS[-1])
+    if verdict not in VERDICTS or (verdict == "contradicted") != contradicted:
         raise _refused("verdict", f"one of {', '.join(VERDICTS)}, as `contradicted` says")
-    given["level"] = None if source.get("level") is None else _number(source["level"], "level")
-    return Measurement(
-        contradicted=source["contradicted"],
-        unusual=verdict == "unusual",
-        assumes=assumes,
-        sample=sample,
-        curves=curves,
-        **given,
-    )
+    return Measurement(unusual=verdict == "unusual", **given)
 
 
 def _written(value: object, name: str) -> object:
@@ -256,53 +224,38 @@ def _thinned(curve: Curve) -> Curve:
     return tuple(curve[round(index * step)] for index in range(MAX_CURVE_POINTS))
 
 
-def _text(value: object, name: str) -> str:
-    if not isinstance(value, str) or len(value) > _MAX_RESULT_CHARACTERS:
-        raise _refused(name, f"a text of at most {_MAX_RESULT_CHARACTERS} characters")
+def _field(name: str, hint: Any, source: object) -> object:
+    """Return what a field holds; no text, list or object of it is longer than results are."""
+    try:
+        value = value_of(hint, source, name)
+    except InvalidInput as error:
+        raise InvalidInput(f"`{name}` of a measurement: {error.what}") from None
+    most = MAX_CURVE_POINTS if name == "curves" else _MAX_ENTRIES
+    if not _is_short(value, most, 3):
+        raise _refused(
+            name,
+            f"at most {most} entries, and texts of at most {_MAX_RESULT_CHARACTERS} characters",
+        )
     return value
 
 
-def _number(value: object, name: str) -> float:
-    number = _decimal(value)
-    if number is None:
-        raise _refused(name, "a number in its shortest decimal form")
-    return number
+def _is_short(value: object, most: int, levels: int) -> bool:
+    if isinstance(value, str):
+        return len(value) <= _MAX_RESULT_CHARACTERS
+    if not levels or not isinstance(value, (tuple, Mapping)):
+        return True
+    parts = (*value, *value.values()) if isinstance(value, Mapping) else value
+    return len(value) <= most and all(_is_short(part, most, levels - 1) for part in parts)
 
 
-def _decimal(value: object) -> float | None:
-    """Return the number that a decimal string is, which may be infinite; None for another text."""
-    number = decimal_number(value)
-    shortest = number is not None and repr(number) == value and not math.isnan(number)
-    return number if shortest else None
-
-
-def _sampled(value: object, name: str) -> float | int | str:
+def _sampled(value: object) -> float | int | str:
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63:
         return value
-    number = _decimal(value)
-    return _text(value, name) if number is None else number
-
-
-def _list(value: object, name: str, most: int = _MAX_ENTRIES) -> Sequence[object]:
-    if not isinstance(value, list) or len(value) > most:
-        raise _refused(name, f"a list of at most {most}")
-    return value
-
-
-def _object(value: object, name: str) -> Mapping[object, object]:
-    if not isinstance(value, dict) or len(value) > _MAX_ENTRIES:
-        raise _refused(name, f"an object of at most {_MAX_ENTRIES} entries")
-    return value
-
-
-def _curve(value: object, name: str) -> Curve:
-    points: list[tuple[float, float]] = []
-    for point in _list(value, name, MAX_CURVE_POINTS):
-        pair = [_number(part, name) for part in _list(point, name, 2)]
-        if len(pair) != 2 or not all(0.0 <= part <= 1.0 for part in pair):
-            raise _refused(name, "a list of pairs of rates in [0, 1]")
-        points.append((pair[0], pair[1]))
-    return tuple(points)
+    if not isinstance(value, str):
+        raise _refused("sample", "of texts and numbers")
+    number = decimal_number(value)
+    shortest = number is not None and repr(number) == value and not math.isnan(number)
+    return number if number is not None and shortest else value
 
 
 def _refused(name: str, allowed: str) -> InvalidInput:

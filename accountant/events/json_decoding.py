@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, Final, cast
 
 from ..decoding import (
+    NestedTooDeeply,
     converted,
     field_names,
     field_types,
@@ -47,6 +48,8 @@ def from_json(source: object) -> Event:
 def _parse(text: str | bytes) -> object:
     try:
         return parsed_json(text)
+    except NestedTooDeeply:
+        raise _too_deep() from None
     except InvalidInput:
         raise
     except ValueError as error:

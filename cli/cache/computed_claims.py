@@ -2,39 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import Final, TypeVar
 
 from . import store
 
-if TYPE_CHECKING:
-    from ...accountant.claims.table import Claim, Noise
-
 LIBRARIES: Final = ("numpy", "scipy")
 
-
-def recall(system: str, version: str | None) -> tuple[Claim, ...] | None:
-    """Return the claims of a system that code of this version computed, or None."""
-    from ...accountant.claims.table import Claim
-
-    return store.recall(f"claims-{system}", version, "claims", Claim)
+Line = TypeVar("Line")
 
 
-def keep(system: str, claims: Sequence[Claim], version: str | None) -> None:
-    """Keep the claims of a system, as `store.keep` does."""
-    store.keep(f"claims-{system}", version, "claims", claims, current)
+def kept(
+    what: str, system: str, kind: type[Line], compute: Callable[[], tuple[Line, ...]]
+) -> tuple[Line, ...]:
+    """Return what code of this version computed of a system before, else compute and keep it.
 
-
-def recall_noise(system: str, version: str | None) -> tuple[Noise, ...] | None:
-    """Return the noise of a system that code of this version computed, or None."""
-    from ...accountant.claims.table import Noise
-
-    return store.recall(f"noise-{system}", version, "noise", Noise)
-
-
-def keep_noise(system: str, lines: Sequence[Noise], version: str | None) -> None:
-    """Keep the noise of a system, as `store.keep` does."""
-    store.keep(f"noise-{system}", version, "noise", lines, current)
+    `what` is `claims` or `noise`, and `kind` the type of its lines.
+    """
+    version = current()  # before the code is loaded that computes
+    known = store.recall(f"{what}-{system}", version, what, kind)
+    if known is None:
+        known = compute()
+        store.keep(f"{what}-{system}", version, what, known, current)
+    return known
 
 
 def current() -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -56,7 +56,7 @@ Curve = Annotated[
 ]
 
 
-@dataclass(frozen=True, kw_only=True)
+@options.option_group
 class AccountRequest(OutputOptions, attack_risk.AttackOptions, QuestionOptions, RunOptions):
     """An event or a run, and what is asked of it."""
 

@@ -6,7 +6,7 @@ import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -98,7 +98,7 @@ DryRun = Annotated[
 ]
 
 
-@dataclass(frozen=True, kw_only=True)
+@options.option_group
 class AttackOptions(OutputOptions, anchors.AnchorOptions):
     """A run, and how it is attacked."""
 

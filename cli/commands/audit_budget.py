@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -58,7 +57,7 @@ BAR_WIDTH: Final = 20
 """Characters of the bar."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@options.option_group
 class BudgetRequest(OutputOptions, anchors.AnchorOptions):
     """A run, and what its budget is asked about."""
 

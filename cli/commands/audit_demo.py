@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from ...accountant import rounding
+from ..inputs.options import option_group
 from ..inputs.request import OutputOptions, takes
 from ..reports.claims import SYSTEM_TITLES
 from ..terminal.output import Report, paragraph
@@ -50,7 +50,7 @@ DEMO_ASSUMPTIONS: Final = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_group
 class DemoRequest(OutputOptions):
     """Which demonstrations, from which seed."""
 

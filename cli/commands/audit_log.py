@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -43,7 +42,7 @@ _CONFIGURED: Final = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@options.option_group
 class LogRequest(OutputOptions, anchors.AnchorOptions):
     """A run, and what its log must agree with."""
 

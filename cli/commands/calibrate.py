@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -23,7 +22,7 @@ Units = Annotated[
 ]
 
 
-@dataclass(frozen=True, kw_only=True)
+@options.option_group
 class CalibrateRequest(
     OutputOptions, gram.GramOptions, LossOptions, ScheduleOptions, attack_risk.TargetOptions
 ):

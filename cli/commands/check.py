@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
+from ..inputs.options import option_group
 from ..inputs.request import OutputOptions, takes
 from ..terminal.output import Report
 
@@ -65,7 +65,7 @@ Brief = Annotated[
 ]
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_group
 class CheckRequest(OutputOptions):
     """The files that describe runs, what is said beside them, and how much is printed."""
 

@@ -6,12 +6,13 @@ import shutil
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from ...accountant.claims.table import SYSTEMS
+from ..inputs.options import option_group
 from ..inputs.request import OutputOptions, takes
 from ..reports import claims as claims_report
 from ..reports.claims import noise_json, noise_text, run_json, runs_text
@@ -65,7 +66,7 @@ CLAIMS_ASSUMPTIONS: Final = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_group
 class ClaimsRequest(OutputOptions):
     """Which systems, and whether what is missing is measured."""
 
@@ -175,34 +176,20 @@ def _measured_runs(
 
 
 def _claims_of(system: str) -> tuple[Claim, ...]:
-    from ..cache import computed_claims
+    from ...accountant.claims.table import Claim, table
+    from ..cache.computed_claims import kept
 
-    version = computed_claims.current()  # before the code is loaded that computes
-    known = computed_claims.recall(system, version)
-    if known is None:
-        from ...accountant.claims.table import table
-
+    def computed() -> tuple[Claim, ...]:
         if sys.stderr is not None and sys.stderr.isatty():
-            typer.echo(
-                f"{claims_report.SYSTEM_TITLES[system]}: computing, to be kept for later ...",
-                err=True,
-            )
-        known = table(system)
-        computed_claims.keep(system, known, version)
-    return known
+            title = claims_report.SYSTEM_TITLES[system]
+            typer.echo(f"{title}: computing, to be kept for later ...", err=True)
+        return table(system)
+
+    return kept("claims", system, Claim, computed)
 
 
 def _noise_of(system: str) -> tuple[Noise, ...]:
-    from ...accountant.claims.table import NOISE_MODULES
-    from ..cache import computed_claims
+    from ...accountant.claims.table import NOISE_MODULES, Noise, noise
+    from ..cache.computed_claims import kept
 
-    if system not in NOISE_MODULES:
-        return ()
-    version = computed_claims.current()  # before the code is loaded that computes
-    known = computed_claims.recall_noise(system, version)
-    if known is None:
-        from ...accountant.claims.table import noise
-
-        known = noise(system)
-        computed_claims.keep_noise(system, known, version)
-    return known
+    return kept("noise", system, Noise, partial(noise, system)) if system in NOISE_MODULES else ()

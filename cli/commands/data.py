@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from ..inputs.options import option_group
 from ..inputs.request import OutputOptions, takes
 from ..terminal.output import Report, plain, table, wrapped
 from .doctor import naming_install_command
@@ -47,7 +47,7 @@ PRIVATE: Final = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_group
 class SchemaRequest(OutputOptions):
     """Files of a table, and what is known of them publicly."""
 
@@ -58,14 +58,14 @@ class SchemaRequest(OutputOptions):
     encoding: Encoding = "utf-8"
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_group
 class DataCheckRequest(OutputOptions):
     """A configuration of a run on a table."""
 
     configuration: Configuration
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_group
 class IdsRequest(OutputOptions):
     """A file whose ids are hidden in a copy."""
 

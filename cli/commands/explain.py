@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Final
 
 import typer
@@ -28,7 +27,7 @@ LIKE_A_TOPIC: Final = 0.75
 """How much like a topic a word must be, that the topic is suggested: see `decoding.nearest`."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@options.option_group
 class ExplainRequest(OutputOptions, QuestionOptions):
     """An event, a topic or a cause."""
 

@@ -56,7 +56,7 @@ Cost = Annotated[
 ]
 
 
-@dataclass(frozen=True, kw_only=True)
+@options.option_group
 class PlanRequest(OutputOptions):
     """A file with phases or the phase that options describe, and what is compared."""
 

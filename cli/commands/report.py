@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -27,7 +26,7 @@ Out = Annotated[
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the path alone.")]
 
 
-@dataclass(frozen=True, kw_only=True)
+@options.option_group
 class ReportRequest(OutputOptions, anchors.AnchorOptions):
     """A run, and where its page goes."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -53,7 +52,7 @@ Head = Annotated[
 RoundReport = Callable[["RoundMeasurement", int], None]
 
 
-@dataclass(frozen=True, kw_only=True)
+@options.option_group
 class RunRequest(OutputOptions):
     """What is run, and where its folder is."""
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from ..terminal.output import plain
+from .options import option_group
 
 if TYPE_CHECKING:
     from ...audit.verify import Signature
@@ -32,7 +32,7 @@ ExpectedHead = Annotated[
 LOG_PAGE_COMMAND: Final = "privplan explain log"
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_group
 class AnchorOptions:
     """What a verifier of a log has from elsewhere."""
 

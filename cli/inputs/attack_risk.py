@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -15,6 +14,12 @@ from . import options
 if TYPE_CHECKING:
     from ...accountant.targets import RiskTarget
 
+
+def _number(metavar: str, said: str) -> Any:
+    """Return an option that takes a number, and whose help says what holds without it."""
+    return typer.Option(metavar=metavar, help=said, show_default=False)
+
+
 AskRisk = Annotated[
     bool,
     typer.Option(
@@ -24,82 +29,54 @@ AskRisk = Annotated[
 ]
 Advantage = Annotated[
     float | None,
-    typer.Option(
-        metavar="A",
-        help="In the place of --epsilon and --delta: the largest TPR - FPR of any attack.",
-        show_default=False,
-    ),
+    _number("A", "In the place of --epsilon and --delta: the largest TPR - FPR of any attack."),
     options.PER_CALL,
 ]
 Tpr = Annotated[
     float | None,
-    typer.Option(
-        metavar="T",
-        help="In their place: the largest share of members that is found at --fpr.",
-        show_default=False,
-    ),
+    _number("T", "In their place: the largest share of members that is found at --fpr."),
     options.PER_CALL,
 ]
 Fpr = Annotated[
     float | None,
-    typer.Option(
-        metavar="F",
-        help="With --risk: the share of innocents that an attacker accuses; .01 if not given.",
-        show_default=False,
-    ),
+    _number("F", "With --risk: the share of innocents that an attacker accuses; .01 if not given."),
     options.PER_CALL,
 ]
 FprOfTarget = Annotated[
     float | None,
-    typer.Option(
-        metavar="F", help="With --tpr: the share of innocents accused.", show_default=False
-    ),
+    _number("F", "With --tpr: the share of innocents accused."),
     options.PER_CALL,
 ]
 Bayes = Annotated[
     float | None,
-    typer.Option(
-        metavar="B",
-        help="In their place: how often, at least, any attack on one person errs.",
-        show_default=False,
-    ),
+    _number("B", "In their place: how often, at least, any attack on one person errs."),
     options.PER_CALL,
 ]
 Prior = Annotated[
     float | None,
-    typer.Option(
-        metavar="P",
-        help="With --risk: how likely a person is a member beforehand; .5 if not given.",
-        show_default=False,
-    ),
+    _number("P", "With --risk: how likely a person is a member beforehand; .5 if not given."),
     options.PER_CALL,
 ]
 Guesses = Annotated[
     int | None,
-    typer.Option(
-        metavar="M",
-        help="With --risk: how many equally likely candidates an attacker chooses from; 10 if not "
+    _number(
+        "M",
+        "With --risk: how many equally likely candidates an attacker chooses from; 10 if not "
         "given.",
-        show_default=False,
     ),
     options.PER_CALL,
 ]
 FromFpr = Annotated[
     float | None,
-    typer.Option(
-        metavar="F",
-        help="With --risk: the FPR from which on the Gaussian is to dominate; 1e-5 if not given.",
-        show_default=False,
+    _number(
+        "F",
+        "With --risk: the FPR from which on the Gaussian is to dominate; 1e-5 if not given.",
     ),
     options.PER_CALL,
 ]
 PriorOfTarget = Annotated[
     float | None,
-    typer.Option(
-        metavar="P",
-        help="With --bayes: how likely a person is a member beforehand; .5 if not given.",
-        show_default=False,
-    ),
+    _number("P", "With --bayes: how likely a person is a member beforehand; .5 if not given."),
     options.PER_CALL,
 ]
 
@@ -112,7 +89,7 @@ TARGETS: Final = {
 """The ways of stating a target, with their options."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@options.option_group
 class AttackOptions:
     """Which attack is asked about."""
 
@@ -158,7 +135,7 @@ class AttackOptions:
         }
 
 
-@dataclass(frozen=True, kw_only=True)
+@options.option_group
 class TargetOptions:
     """What noise is calibrated to: epsilon at a delta, or what the best attack may reach."""
 

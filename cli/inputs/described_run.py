@@ -95,7 +95,7 @@ class SoughtNoise:
         return over + [("per unit of", f"{self.group:,} records")] * (self.group > 1)
 
 
-@dataclass(frozen=True, kw_only=True)
+@options.option_group
 class RunOptions(ScheduleOptions):
     """A run of noisy sums, in the place of an event."""
 

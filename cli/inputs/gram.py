@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -55,7 +55,7 @@ Unit = Annotated[
 ]
 
 
-@dataclass(frozen=True, kw_only=True)
+@options.option_group
 class GramOptions:
     """What one unit adds to a Gram matrix with label sums."""
 

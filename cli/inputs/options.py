@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Final, TypeVar
+from dataclasses import dataclass
+from typing import Annotated, Final, TypeVar, dataclass_transform
 
 import typer
 
@@ -129,6 +130,14 @@ Group = Annotated[
     ),
 ]
 T = TypeVar("T")
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+def option_group(cls: type[T]) -> type[T]:
+    """Make a class of options frozen; each field is an option, with its help and its default."""
+    # Nobody compares or prints what was asked, and what nobody generates needs no time at start.
+    return dataclass(frozen=True, kw_only=True, eq=False, repr=False)(cls)
+
 
 ACCEPT_DELTA_FLAG: Final = "--accept-delta"
 """How a person accepts a delta of 1 / units or more."""

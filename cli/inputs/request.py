@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import MISSING, Field, dataclass, fields
+from dataclasses import MISSING, Field, fields
 from typing import Any, Final, TypeAlias, TypeVar, get_type_hints
 
 import typer
@@ -21,7 +21,7 @@ from . import options
 from .anchors import AnchorOptions
 
 
-@dataclass(frozen=True, kw_only=True)
+@options.option_group
 class OutputOptions:
     """How the answer is printed."""
 
@@ -29,7 +29,7 @@ class OutputOptions:
     quiet: options.Quiet = False
 
 
-@dataclass(frozen=True, kw_only=True)
+@options.option_group
 class LossOptions:
     """Whose loss is asked about, and by which engine."""
 
@@ -38,7 +38,7 @@ class LossOptions:
     engine: options.Engine = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@options.option_group
 class QuestionOptions(LossOptions):
     """Epsilon at a delta, or delta at an epsilon."""
 

@@ -175,7 +175,7 @@ def protected(
     return records, "record"
 
 
-@dataclass(frozen=True, kw_only=True)
+@options.option_group
 class ScheduleOptions:
     """The two ways of giving a schedule, and how a batch is drawn."""
 

@@ -14,13 +14,13 @@ from typing import Final
 import numpy as np
 
 from ...accountant import records
-from ...accountant.arrays import IntArray, UInt64Array
-from ...accountant.errors import InvalidInput, ProtocolFault
+from ...accountant.arrays import UInt64Array
+from ...accountant.errors import InvalidInput
 from ..crypto.keys import fresh
 from ..parties.network import SERVER, Network, Post, silo_name
 from ..secagg.committee import Committee
 from ..secagg.terms import ServerKind, Terms, choose
-from .sums import Silo, Sum, check_largest
+from .sums import Silo, Sum, check_largest, integers_of
 
 RING_BITS: Final = 64
 
@@ -120,7 +120,8 @@ class MaskedAggregator:
             session = bytes(fresh(_SESSION_BYTES))
             self._committees[key] = Committee(self._posts, self._terms(length), session)
         inputs: dict[str, Callable[[], UInt64Array]] = {
-            silo_name(index): partial(_words, silo, largest) for index, silo in enumerate(silos)
+            silo_name(index): partial(_words, silo, index, largest)
+            for index, silo in enumerate(silos)
         }
         words, names = self._committees[key].sum(number, inputs)
         present = tuple(index for index in range(self._silos) if silo_name(index) in names)
@@ -138,13 +139,7 @@ class MaskedAggregator:
         )
 
 
-def _words(silo: Silo, largest: int | None) -> UInt64Array:
-    integers: IntArray = silo()
-    if integers.dtype != np.dtype(np.int64):
-        raise ProtocolFault(
-            "A silo did not make integers of 64 bits.",
-            "Others would be cut off before they are summed, their noise too.",
-            "Find out which model it has, and begin again.",
-        )
+def _words(silo: Silo, index: int, largest: int | None) -> UInt64Array:
+    integers = integers_of(silo, index)
     check_largest(integers, largest)
     return np.ascontiguousarray(integers, "<i8").view("<u8")

@@ -14,8 +14,7 @@ from typing import Final
 import numpy as np
 
 from ...accountant import records, validate
-from ...accountant.arrays import IntArray
-from ...accountant.errors import InvalidInput, ProtocolFault, counted
+from ...accountant.errors import InvalidInput, counted
 from ..crypto.additive import WholeRing
 from ..crypto.fixed_point import FixedPoint
 from ..crypto.keys import Identity, fresh
@@ -25,7 +24,7 @@ from ..secagg.decentralised import decentralised_sum
 from ..secagg.gathering import gathered_sum
 from ..secagg.peer_group import Group
 from ..secagg.peers import RING_BITS, require_peers, security_among
-from .sums import Silo, Sum, indices
+from .sums import Silo, Sum, indices, integers_of
 
 _SESSION_BYTES: Final = 16
 
@@ -127,7 +126,7 @@ class ShareAggregator:
         session = self._session + self._sums.to_bytes(8, "little")
         self._sums += 1
         inputs = {
-            silo_name(index): _integers(silo, index)
+            silo_name(index): np.ascontiguousarray(integers_of(silo, index))
             for index, silo in zip(taking_part, silos, strict=True)
         }
         agreed = Group(self._roster, fewest, self._grid(largest), length)
@@ -158,14 +157,3 @@ class ShareAggregator:
                 "Leave it out, or take a coarser grid.",
             )
         return FixedPoint(step=1.0, bound=float(bound), terms=silos, modulus=2**RING_BITS)
-
-
-def _integers(silo: Silo, index: int) -> IntArray:
-    sent = silo()
-    if not isinstance(sent, np.ndarray) or sent.dtype != np.dtype(np.int64):
-        raise ProtocolFault(
-            f"{silo_name(index)} did not make integers of 64 bits.",
-            "Others would be cut off before they are summed, their noise too.",
-            "Find out which model it has, and begin again.",
-        )
-    return np.ascontiguousarray(sent)

@@ -133,6 +133,18 @@ class NoAggregator:
         )
 
 
+def integers_of(silo: Silo, index: int) -> IntArray:
+    """Return what a silo makes; raise `ProtocolFault` unless it is integers of 64 bits."""
+    sent = silo()
+    if not isinstance(sent, np.ndarray) or sent.dtype != np.dtype(np.int64):
+        raise ProtocolFault(
+            f"{silo_name(index)} did not make integers of 64 bits.",
+            "Others would be cut off before they are summed, their noise too.",
+            "Find out which model it has, and begin again.",
+        )
+    return sent
+
+
 def indices(
     present: Sequence[int] | None, silos: int, parties: int | None = None
 ) -> tuple[int, ...]:

@@ -103,13 +103,18 @@ def weighted_sum(
         unit="user",
         tolerated_dropouts=tolerated_dropouts,
     )
-    if users * Fraction(bound) / Fraction(noise.grid) > MAX_SUM:
+    require_no_overflow(users * Fraction(bound), noise.grid)
+    return noise
+
+
+def require_no_overflow(largest: Fraction, grid: float) -> None:
+    """Raise `InvalidInput` where a sum of clipped terms, up to `largest`, could overflow."""
+    if largest / Fraction(grid) > MAX_SUM:
         raise InvalidInput(
             "The clip is too many steps of the noise's grid for so many users.",
             "A sum that overflows would wrap around, and no noise covers that.",
             "Give more noise.",
         )
-    return noise
 
 
 def weighted_views(

@@ -61,6 +61,17 @@ class RehearsalRequest:
     real: bool = False
     note: tuple[str, ...] = ()
 
+    @property
+    def sees_each_silo(self) -> bool:
+        """Whether the observer sees what each silo sends by itself."""
+        return self.observer == SERVER and self.settings.security.aggregation == "plain"
+
+    @property
+    def holders(self) -> IntArray:
+        """The silos in which units may lie: there in every round, and not the observer's."""
+        first = OBSERVER_SILO + 1 if self.observer == SILO else 0
+        return np.arange(first, self.silos - self.settings.security.dropouts)
+
     def rng(self) -> np.random.Generator:
         """Return the attacker's randomness: coins, signs and columns.  It protects nobody."""
         if self.seed is None:

@@ -9,12 +9,15 @@ What another party sent and does not check out is a `ProtocolFault`, whose sente
 from __future__ import annotations
 
 import hashlib
+import hmac
 import os
-from typing import Final, NoReturn
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping
+from typing import Final, Generic, Self, TypeVar
 
 from ...accountant import validate
 from ...accountant.errors import InvalidInput, MissingExtra, ProtocolFault
-from ...accountant.randomness import Secret
+from ...accountant.randomness import Secret, SecretHolder
 
 try:
     from cryptography.exceptions import InvalidTag
@@ -67,26 +70,43 @@ def derive(secret: bytes, label: bytes, length: int = KEY_BYTES) -> Secret:
     return _hkdf(secret, b"privplan derive" + label, length)
 
 
-class KeyPair:
+PrivateKey = TypeVar("PrivateKey", X25519PrivateKey, Ed25519PrivateKey)
+
+
+class _Pair(SecretHolder, ABC, Generic[PrivateKey]):
+    """A private key of the library, with its public half; neither printed nor copied."""
+
+    __slots__ = ("_private", "public")
+
+    def __init__(self, private: PrivateKey) -> None:
+        """Take the library's key; `new` and `restore` call this."""
+        self._private: PrivateKey = private
+        self.public: bytes = private.public_key().public_bytes_raw()
+
+    @classmethod
+    def new(cls) -> Self:
+        """Return a fresh pair."""
+        return cls.restore(fresh())
+
+    @classmethod
+    @abstractmethod
+    def restore(cls, secret: bytes) -> Self:
+        """Return the pair with this secret half."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(<secret>)"
+
+
+class KeyPair(_Pair[X25519PrivateKey]):
     """An X25519 key pair; `new` draws one, `restore` makes it again from its secret half.
 
     `public` is for everybody: 32 bytes.
     """
 
-    __slots__ = ("_private", "public")
-
-    def __init__(self, private: X25519PrivateKey) -> None:
-        """Take the library's key; `new` and `restore` call this."""
-        self._private = private
-        self.public: bytes = private.public_key().public_bytes_raw()
+    __slots__ = ()
 
     @classmethod
-    def new(cls) -> KeyPair:
-        """Return a fresh pair."""
-        return cls.restore(fresh())
-
-    @classmethod
-    def restore(cls, secret: bytes) -> KeyPair:
+    def restore(cls, secret: bytes) -> Self:
         """Return the pair with this secret half, for instance from shares of it.
 
         Raises `ProtocolFault` for another length than 32 bytes.
@@ -106,12 +126,6 @@ class KeyPair:
             return Secret(self._private.exchange(X25519PublicKey.from_public_bytes(public)))
         except ValueError:  # the all-zero result of a point of low order
             raise _bad_point() from None
-
-    def __repr__(self) -> str:
-        return "KeyPair(<secret>)"
-
-    def __reduce_ex__(self, _: object) -> NoReturn:
-        raise TypeError("Private keys are not pickled or copied.")
 
 
 def agree(own: KeyPair, public: bytes, context: bytes) -> Secret:
@@ -143,23 +157,13 @@ def check_public(public: bytes) -> bytes:
     return bytes(public)
 
 
-class Identity:
+class Identity(_Pair[Ed25519PrivateKey]):
     """An Ed25519 key pair that signs; `public` (32 bytes) is what others know a party by."""
 
-    __slots__ = ("_private", "public")
-
-    def __init__(self, private: Ed25519PrivateKey) -> None:
-        """Take the library's key; `new` and `restore` call this."""
-        self._private = private
-        self.public: bytes = private.public_key().public_bytes_raw()
+    __slots__ = ()
 
     @classmethod
-    def new(cls) -> Identity:
-        """Return a fresh identity."""
-        return cls.restore(fresh())
-
-    @classmethod
-    def restore(cls, secret: bytes) -> Identity:
+    def restore(cls, secret: bytes) -> Self:
         """Return the identity with this secret seed of 32 bytes; `InvalidInput` otherwise."""
         if len(secret) != KEY_BYTES:
             raise InvalidInput("The secret of an identity must have 32 bytes.")
@@ -168,12 +172,6 @@ class Identity:
     def sign(self, content: bytes) -> bytes:
         """Return a signature of 64 bytes."""
         return self._private.sign(content)
-
-    def __repr__(self) -> str:
-        return "Identity(<secret>)"
-
-    def __reduce_ex__(self, _: object) -> NoReturn:
-        raise TypeError("Private keys are not pickled or copied.")
 
 
 def verify(public: bytes, signature: bytes, content: bytes) -> None:
@@ -188,6 +186,38 @@ def verify(public: bytes, signature: bytes, content: bytes) -> None:
         right = False
     if not right:
         raise _fault("A signature is not right.")
+
+
+def check_relayed(
+    name: str,
+    public: bytes,
+    publics: Mapping[str, bytes],
+    signatures: Mapping[str, bytes],
+    names: Collection[str],
+) -> None:
+    """Raise `ProtocolFault` unless a server that relays public keys has kept to its part.
+
+    It must hand the party `name` one key and one signature of every party, no key twice, and the
+    party's own (`public`) as it was sent.  Who signed the others is for `verify` to say.
+    """
+    wrong = None
+    if set(publics) != set(names) or set(signatures) != set(names):
+        wrong = "not given one key of every party"
+    elif not hmac.compare_digest(publics[name], public):
+        wrong = "given another key in its own name"
+    elif len(set(publics.values())) != len(names):
+        wrong = "given one key under two names"
+    if wrong:
+        raise relayed_fault(f"{name} was {wrong}.")
+
+
+def relayed_fault(what: str) -> ProtocolFault:
+    """Return the error of what a server relayed otherwise than it was sent."""
+    return ProtocolFault(
+        what,
+        "The server relays the keys, and could put one of its own among them.",
+        "Find out what the server did, and begin a new session.",
+    )
 
 
 def lock(key: bytes, plaintext: bytes, associated: bytes) -> bytes:

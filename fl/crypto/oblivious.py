@@ -40,7 +40,7 @@ import hmac
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Final, NoReturn
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +48,7 @@ from numpy.typing import NDArray
 from ...accountant import records, validate
 from ...accountant.arrays import BoolArray, IntArray
 from ...accountant.errors import InvalidInput, MissingExtra, ProtocolFault
-from ...accountant.randomness import Secret, Stream, Streams, uniform
+from ...accountant.randomness import Secret, SecretHolder, Stream, Streams, uniform
 from .keys import fresh
 
 POINT_BYTES: Final = 32
@@ -104,7 +104,7 @@ class Transfer:
         return self.users * self.slots * (self.length + TAG_BYTES)
 
 
-class Sender:
+class Sender(SecretHolder):
     """The side that has all messages, and is not told which one is taken.
 
     One for each silo and round.  `point` is what it sends first (32 bytes).  Raises `MissingExtra`
@@ -158,9 +158,6 @@ class Sender:
         self._answered, self._answer = bytes(requests), b"".join(parts)
         return self._answer
 
-    def __reduce_ex__(self, _: object) -> NoReturn:
-        raise _kept_here()
-
     def _check(self, messages: Sequence[Sequence[bytes]]) -> None:
         terms = self.transfer
         if len(messages) != terms.users or any(len(row) != terms.slots for row in messages):
@@ -171,7 +168,7 @@ class Sender:
             raise InvalidInput(f"Every message must have {terms.length} bytes.")
 
 
-class Receiver:
+class Receiver(SecretHolder):
     """The side that takes one message for each user, and tells nobody which.
 
     `choices` is (users,), each in [0, slots).  `requests` is what it sends.
@@ -241,9 +238,6 @@ class Receiver:
         self._opened = messages
         self._secrets = []
         return self._result()
-
-    def __reduce_ex__(self, _: object) -> NoReturn:
-        raise _kept_here()
 
     def _result(self) -> list[bytes]:
         if len(self._opened) == self.transfer.users:
@@ -363,10 +357,6 @@ def _wrong_size(what: str, transfer: Transfer) -> ProtocolFault:
         "There must be one for every user and slot.",
         "See that both sides agree on the users and the slots, and begin again.",
     )
-
-
-def _kept_here() -> TypeError:
-    return TypeError("A side of a transfer is not pickled or copied: its keys are used once.")
 
 
 def _second_time(transfer: Transfer) -> ProtocolFault:

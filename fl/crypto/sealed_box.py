@@ -14,10 +14,10 @@ Source: libsodium, `crypto_box_seal`; RFC 7748.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, NoReturn
+from typing import Final
 
 from ...accountant.errors import MissingExtra
-from ...accountant.randomness import Secret
+from ...accountant.randomness import Secret, SecretHolder
 from .keys import check_public
 from .paillier.processes import SERIAL, Workers
 
@@ -35,7 +35,7 @@ BOX_BYTES: Final = 32 + 16
 """By how much a box is longer than what it holds: a public key and a tag."""
 
 
-class BoxKey:
+class BoxKey(SecretHolder):
     """The key pair of who opens boxes; `public` (32 bytes) is for everybody."""
 
     __slots__ = ("_secret", "public")
@@ -52,9 +52,6 @@ class BoxKey:
 
     def __repr__(self) -> str:
         return "BoxKey(<secret>)"
-
-    def __reduce_ex__(self, _: object) -> NoReturn:
-        raise TypeError("Private keys are not pickled or copied.")
 
 
 def sealed(public: bytes, contents: Iterable[bytes], workers: Workers = SERIAL) -> bytes:

@@ -102,7 +102,7 @@ def allocate(
             "The rule alone says which labels a silo has.",
             "Leave one of them out.",
         )
-    counts = _user_counts(rule, total, parties, 1, rng)
+    counts = _user_counts(rule, total, parties, rng)
     if labels_per_user is None:
         user = rng.permutation(np.repeat(np.arange(parties), counts))
     else:
@@ -174,10 +174,10 @@ def _sizes(records: int, users: int, silos: int) -> tuple[int, int, int]:
     return total, users, silos
 
 
-def _user_counts(rule: str, total: int, users: int, least: int, rng: Generator) -> IntArray:
+def _user_counts(rule: str, total: int, users: int, rng: Generator) -> IntArray:
     if rule != "zipf":
         return np.bincount(rng.permutation(users)[np.arange(total) % users], minlength=users)
-    return _topped_up(rng.multinomial(total, zipf_probabilities(users, USER_EXPONENT)), least)
+    return _topped_up(rng.multinomial(total, zipf_probabilities(users, USER_EXPONENT)), 1)
 
 
 def _zipf_counts(total: int, users: int, least: int, rng: Generator) -> IntArray:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -140,13 +141,16 @@ def bounded_moments_contributions(
     return Contributions(rows, contribution_bound(width, counted=counted))
 
 
+_LEAST_SHARE_OF_RANGE: Final = 0.05
+"""The least scale of a feature by noisy moments, as a share of half its range."""
+
+
 def moments_from_sum(
     noisy: ArrayLike,
     *,
     users: int,
     lower: ArrayLike,
     upper: ArrayLike,
-    least: float = 0.05,
     deviation: float = 0.0,
     fewest: float | None = None,
 ) -> tuple[FloatArray, FloatArray]:
@@ -154,15 +158,14 @@ def moments_from_sum(
 
     `noisy` is (2 d,), and is divided by |U|, which is public; or, of rows that were `counted`,
     (2 d + 1,), and is divided by its last value, taken to be from `fewest` to |U|.  `deviation` is
-    that of the noise in one value.  The scale is at least that share of half the range which
-    `least` gives, and at least the deviation of the mean: then noise makes no scale 0 or less, and
-    no feature is far from 0 because its mean is not known.  `lower` and `upper` are (d,) or single
+    that of the noise in one value.  The scale is at least 5% of half the range, and at least the
+    deviation of the mean: then noise makes no scale 0 or less, and no feature is far from 0 because
+    its mean is not known.  `lower` and `upper` are (d,) or single
     numbers, those that the rows were made with.
 
     Raises `InvalidInput` for another length, a sum that is not finite, and an empty range.
     """
     total = np.asarray(noisy, np.float64)
-    floor = validate.positive(least=least)
     spread = validate.non_negative(deviation=deviation)
     most = weight = float(validate.count(users=users))
     counted = fewest is not None
@@ -186,7 +189,7 @@ def moments_from_sum(
     middle, half = (low + high) / 2.0, (high - low) / 2.0
     mean = np.clip(first, -1.0, 1.0)
     variance = np.clip(second + 1.0, 0.0, 1.0) - np.square(mean)
-    smallest = max(floor, min(spread / weight, 1.0))
+    smallest = max(_LEAST_SHARE_OF_RANGE, min(spread / weight, 1.0))
     return middle + half * mean, half * np.sqrt(np.maximum(variance, smallest**2))
 
 

@@ -68,21 +68,6 @@ PUBLISHED: Mapping[str, PublishedFacts] = {
 """By the name of the data set; of others nothing is checked: they are bundled, or generated."""
 
 
-def how_checked(name: str) -> str:
-    """Return by what the files of a data set are known to be the published ones.
-
-    >>> how_checked("creditcard")
-    'by how many records of each class there are'
-    """
-    facts = PUBLISHED.get(name, PublishedFacts())
-    counted = "by how many records of each class there are"
-    if facts.digests and facts.counts:
-        return f"by the published MD5 of files as published, and {counted}"
-    if facts.digests:
-        return "by the published MD5 of each file"
-    return counted if facts.counts else "not at all: no file is read"
-
-
 def require_published_file(name: str, path: Path, raw: bytes) -> None:
     """Refuse a file of a data set whose MD5 is not the one published, where one is.
 

@@ -43,121 +43,45 @@ class Defaults:
 
 
 _HEART: Final = Defaults(
-    model="logistic",
-    local_rate=0.001,
-    local_epochs=50,
-    batch=4,
-    rounds=50,
-    users=50,
+    model="logistic", local_rate=0.001, local_epochs=50, batch=4, rounds=50, users=50
 )
+
+_CARDS: Final = Defaults(
+    model="mlp",
+    local_rate=0.01,
+    local_epochs=50,
+    batch=64,
+    rounds=100,
+    users=100,
+    silos=5,
+    dropout=0.5,
+)
+
+_OWN: Final = Defaults(
+    model="softmax", local_rate=0.1, local_epochs=1, batch=32, rounds=50, users=100, silos=100
+)  # own
 
 _DEFAULTS: Final = {
     "heart-disease": _HEART,
     "tcga-brca": replace(_HEART, model="cox", batch=8),
-    "creditcard": Defaults(
-        model="mlp",
-        local_rate=0.01,
-        local_epochs=50,
-        batch=64,
-        rounds=100,
-        users=100,
-        silos=5,
-        dropout=0.5,
-    ),
-    "mnist": Defaults(
-        model="cnn",
-        local_rate=0.01,
-        local_epochs=50,
-        batch=64,
-        rounds=200,
-        users=100,
-        silos=5,
-        dropout=0.5,
-    ),
-    "digits": Defaults(  # own
-        model="softmax",
-        local_rate=0.1,
-        local_epochs=10,
-        batch=16,
-        rounds=50,
-        users=100,
-        silos=5,
-    ),
-    "breast-cancer": Defaults(  # own
-        model="logistic",
-        local_rate=0.1,
-        local_epochs=10,
-        batch=8,
-        rounds=50,
-        users=50,
-        silos=4,
-    ),
-    "low-rank": Defaults(  # own
-        model="logistic",
-        local_rate=0.1,
-        local_epochs=10,
-        batch=8,
-        rounds=50,
-        users=100,
-        silos=100,
-    ),
-    "digits-32": Defaults(  # own
-        model="alexnet",
-        local_rate=0.05,
-        local_epochs=5,
-        batch=8,
-        rounds=50,
-        users=100,
-        silos=5,
-    ),
-    "synthetic-digits": Defaults(  # own
-        model="softmax",
-        local_rate=0.1,
-        local_epochs=2,
-        batch=32,
-        rounds=50,
-        users=100,
-        silos=100,
-    ),
-    "emnist": Defaults(  # own
-        model="mlp-64",
-        local_rate=0.1,
-        local_epochs=1,
-        batch=32,
-        rounds=50,
-        users=100,
-        silos=100,
-    ),
-    "cifar-10": Defaults(  # own
-        model="alexnet",
-        local_rate=0.1,
-        local_epochs=1,
-        batch=32,
-        rounds=50,
-        users=100,
-        silos=100,
-    ),
+    "creditcard": _CARDS,
+    "mnist": replace(_CARDS, model="cnn", rounds=200),
+    # own, all of them
+    "digits": replace(_OWN, local_epochs=10, batch=16, silos=5),
+    "breast-cancer": replace(_OWN, model="logistic", local_epochs=10, batch=8, users=50, silos=4),
+    "low-rank": replace(_OWN, model="logistic", local_epochs=10, batch=8),
+    "digits-32": replace(_OWN, model="alexnet", local_rate=0.05, local_epochs=5, batch=8, silos=5),
+    "synthetic-digits": replace(_OWN, local_epochs=2),
+    "emnist": replace(_OWN, model="mlp-64"),
+    "cifar-10": replace(_OWN, model="alexnet"),
 }
 """How each data set is usually trained on."""
 
-_TABLE: Final = Defaults(  # own
-    model="logistic",
-    local_rate=0.1,
-    local_epochs=1,
-    batch=32,
-    rounds=50,
-    users=1,
-)
+_TABLE: Final = replace(_OWN, model="logistic", users=1, silos=None)
 """A table of one's own: nobody has said what is usual for it.  Its users must be said."""
 
 _MATRIX: Final = Defaults(
-    model="none",
-    local_rate=0.0,
-    local_epochs=0,
-    batch=0,
-    rounds=92,
-    users=0,
-    silos=100,
+    model="none", local_rate=0.0, local_epochs=0, batch=0, rounds=92, users=0, silos=100
 )
 """What is usual with ratings, on which no model is trained.  Their users must be said: there is no
 usual number, so 0 stands for it.  92 rounds and 100 nodes are those of the FedPower papers."""

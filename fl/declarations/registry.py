@@ -17,7 +17,6 @@ from typing import Final
 from ...accountant.decoding import nearest
 from ...accountant.errors import InvalidInput
 from .built_in import built_in
-from .dataset_defaults import Defaults
 from .declaration import Declaration, Table
 from .packages import ForeignSystem, foreign_systems, foreign_systems_named
 from .toml_key import Key
@@ -129,15 +128,3 @@ def keys_by_table(*, everywhere: bool = False) -> dict[str, tuple[Key, ...]]:
     """Return the keys of every table; with `everywhere`, those of other packages too."""
     families = system_tables(None if everywhere else built_in())
     return {**_KEYS_WITH_SYSTEM_NAMES, **{name: table.keys for name, table in families.items()}}
-
-
-def defaults_for(dataset: str, system: str, users: int | None = None) -> Defaults:
-    """Return how `system` trains on `dataset` by default.
-
-    With `users`, the answer is for that many.  Raises `InvalidInput` for another name.
-
-    >>> defaults = defaults_for("heart-disease", "uldp-avg")
-    >>> defaults.model, defaults.local_rate, defaults.global_rate, defaults.clip
-    ('logistic', 0.001, 10.0, 0.1)
-    """
-    return declaration_of(system).defaults(dataset, users)

@@ -55,6 +55,19 @@ HELD_OUT_USES: Final = tuple(f"evaluation.{key}" for key in HELD_OUT_KEYS)
 TABLE_USES: Final = ("data.schema",)
 """What a system that runs on such a table has in its `uses`."""
 
+LOCAL_STEP_USES: Final = tuple(
+    f"training.{key}" for key in ("local_rate", "local_epochs", "batch", "dropout")
+)
+"""What a system has that trains in local steps."""
+
+FEDERATED_USES: Final = (
+    *LOCAL_STEP_USES,
+    "training.class_weights",
+    *TABLE_USES,
+    *HELD_OUT_USES,
+)
+"""The same of one that can run on a table and measure itself by votes."""
+
 RATING_USES: Final = tuple(f"data.{key}" for key in RATING_KEYS)
 """The same as a system that reads ratings has them in its `uses`."""
 

@@ -7,17 +7,17 @@ after the clip would not show that the clip is missing.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from ..canaries import CANARY_NORM_IN_CLIPS
+from ..training.local_training import NoTraining
 
 if TYPE_CHECKING:
     from ...accountant.arrays import FloatArray, IntArray
-    from ..data.federation import Federation, Indices
+    from ..data.federation import Indices
     from ..frame.model import Parameters
     from ..training.local_training import Rows
 
@@ -25,7 +25,7 @@ _JUST_UNCLIPPED: Final = 1.0 - 1e-12
 """The norm of a row that counts as unclipped, in clips."""
 
 
-class CanaryTraining:
+class CanaryTraining(NoTraining):
     """A `LocalTraining` in which canary j moves its own column of every tensor, and nothing else.
 
     `holders` (n,) says in which peer each canary lies.  `pulls` (n,) are +1 or -1, set before each
@@ -40,9 +40,6 @@ class CanaryTraining:
         self.model = SimpleNamespace(
             parts={f"tensor-{index}": (len(holders),) for index in range(tensors)}
         )
-
-    def use(self, federation: Federation) -> None:
-        """Go on as before: there are no features."""
 
     def initial(self) -> Parameters:
         """Return the first model."""
@@ -65,18 +62,6 @@ class CanaryTraining:
     def record_gradients(self, models: Rows, chosen: Indices, step: int) -> Rows:  # noqa: ARG002
         """Return the gradient of each record, which is a canary: (records, D)."""
         return -self._rows(step)[chosen]
-
-    def user_deltas(
-        self, parameters: Parameters, users: Sequence[Indices], number: int
-    ) -> NoReturn:
-        """Refuse: DISCO asks for peers and records alone."""
-        raise NotImplementedError
-
-    def user_gradients(
-        self, parameters: Parameters, users: Sequence[Indices], number: int
-    ) -> NoReturn:
-        """Refuse, likewise."""
-        raise NotImplementedError
 
     def _rows(self, number: int) -> Rows:
         """Return the row of each canary, equally long in all tensors: (n, D)."""

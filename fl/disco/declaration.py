@@ -15,7 +15,7 @@ from typing import Any, Final
 from ..declarations.dataset_defaults import Defaults
 from ..declarations.declaration import TRAIN, Declaration, Example, Read
 from ..declarations.sealed_items import NOISE, NORMS
-from ..declarations.toml_keys import HELD_OUT_USES, TABLE_USES
+from ..declarations.toml_keys import FEDERATED_USES
 from ..observers.names import COORDINATOR, MODEL, PEER
 from .settings import AS_PUBLISHED_NOISE, COUNT_PHASE, QUANTILE, RULES, TABLE
 
@@ -72,16 +72,7 @@ SYSTEMS: Final = (
         summary="peers without a server: noise that the sum of additive shares hides them by",
         make=f"{__package__}.system:disco",
         table=TABLE,
-        uses=(
-            "training.clip",
-            "training.local_rate",
-            "training.local_epochs",
-            "training.batch",
-            "training.dropout",
-            "training.class_weights",
-            *TABLE_USES,
-            *HELD_OUT_USES,
-        ),
+        uses=("training.clip", *FEDERATED_USES),
         rules=RULES,
         adjust=adjusted,
         aggregations=("shares", "masked", "plain"),

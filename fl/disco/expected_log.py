@@ -17,11 +17,10 @@ from ..frame.expected_log import (
 )
 from ..frame.initial_model import initial_tensors
 from . import clip_rules
-from .noise import NoiseTerms, Source, Unit, mechanism_of
+from .noise import NoiseTerms, Source, Unit, mechanism_of, votes_mechanism
 from .published_noise import published_mechanism, published_multiplier
 from .settings import AS_PUBLISHED_NOISE, COUNT_PHASE, FIXED, PREVIOUS, QUANTILE
 from .time_frames import Schedule
-from .votes import votes_mechanism
 
 
 def _phase(read: Read, intent: RoundIntent, values: int | None) -> ExpectedPhase:

@@ -14,19 +14,32 @@ so for mu = mu(epsilon, delta) and R rounds a peer adds s = 2 C sqrt(R) / mu whe
 it by itself, and s / sqrt(m - 1 - c) where the sum does.  Larger groups have the same shares.
 
 Source: derived in privplan; Dong, Roth and Su 2022, arXiv 1905.02383v3, Corollary 2.1 (mu).
+
+How those who are held out vote on DISCO's last model: by the unit of the run, in one sum more.
+
+    peer i    x_i = its vote, or those of its records + N(0, s^2)       s = held_out_noise / sqrt(m)
+
+A vote is clipped to 1 as an update is clipped to C, so noise, observers and the relation are those
+of a round with C = 1: shared noise hides a vote in the sum, local noise by itself.  Where
+the unit is a silo, its one vote is the share of right answers to its records that are held out; it
+is trained on the others, and pays for both.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from ...accountant import events as ev
 from ...accountant.mechanisms import Gaussian
 from ...accountant.sensitivity.release import root_down, root_up
+from ..frame.held_out_votes import VOTE_BOUND, votes_of_records, votes_of_silos
 from ..observers.names import COORDINATOR, MODEL, PEER
-from .settings import SHARED, NoiseRule
+from .settings import LOCAL, SHARED, NoiseRule
+
+if TYPE_CHECKING:
+    from ..frame.held_out_release import HeldOutRelease
 
 Unit = Literal["silo", "record"]
 Source = Literal["public", "released", "private", "models"]
@@ -84,3 +97,20 @@ def views_of(terms: NoiseTerms, noise_multiplier: float) -> dict[str, ev.Event]:
     of_message = ev.Gaussian(root_down(square / terms.smallest))
     coordinator = of_message if terms.aggregation == "plain" else of_sum
     return {MODEL: of_sum, PEER: of_peer, COORDINATOR: coordinator}
+
+
+def votes_of_peers(votes: HeldOutRelease, terms: NoiseTerms) -> HeldOutRelease:
+    """Return the release of votes of silos, or of records; all peers take part."""
+    return votes.of_votes(
+        votes_mechanism(terms, votes.noise_multiplier),
+        views_of(terms, votes.noise_multiplier),
+        votes_of_records(1, None) if terms.unit == "record" else votes_of_silos,
+        sees_each=frozenset({PEER}) if terms.rule == LOCAL else frozenset(),
+    )
+
+
+def votes_mechanism(terms: NoiseTerms, noise_multiplier: float) -> Gaussian:
+    """Return the noise of the votes of all peers, of whom every round has as many."""
+    return mechanism_of(
+        terms, noise_multiplier, bound=VOTE_BOUND, members=terms.smallest, source="public"
+    )

@@ -36,7 +36,7 @@ from ..frame.setup import Setup, setup
 from ..frame.state import Arrays, State
 from ..observers.names import PEER
 from . import clip_rules, updates
-from .noise import NoiseTerms, Source, Unit, mechanism_of, views_of
+from .noise import NoiseTerms, Source, Unit, mechanism_of, views_of, votes_of_peers
 from .published import PublishedDisco
 from .settings import (
     COUNT_PHASE,
@@ -50,7 +50,6 @@ from .settings import (
     unit_complaint,
 )
 from .time_frames import Schedule
-from .votes import votes_of_peers
 
 if TYPE_CHECKING:
     from ...accountant.arrays import FloatArray, IntArray

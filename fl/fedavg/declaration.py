@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ..declarations.declaration import Declaration
-from ..declarations.toml_keys import HELD_OUT_USES, TABLE_USES
+from ..declarations.toml_keys import FEDERATED_USES
 
 SYSTEMS: Final = (
     Declaration(
@@ -14,13 +14,7 @@ SYSTEMS: Final = (
         make=f"{__package__}.averaging:fedavg",
         aggregations=("plain", "masked", "shares"),
         promises=False,
-        uses=(
-            *("training.local_rate", "training.local_epochs", "training.batch"),
-            "training.dropout",
-            "training.class_weights",
-            *TABLE_USES,
-            *HELD_OUT_USES,
-        ),
+        uses=FEDERATED_USES,
         determines=f"{__package__}.expected_log:FEDAVG",
         carrier=f"{__package__}.canaries:simulate",
     ),

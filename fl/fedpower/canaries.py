@@ -11,9 +11,8 @@ than is claimed.
 **The shape.**  r canaries lie in one run, along orthonormal directions in the span of the first Z;
 there are as many runs as it takes.  A bound depends on neither d nor r, so runs are rehearsed with
 as many directions as columns: then every row lies in the span of every Z, and attains its bound in
-all rounds, by which the noise is tested hardest.  With fewer directions than columns a row leaves
-the span after the first round, unless other rows keep it there; the claim allows for any others.
-`simulate_own_shape` rehearses with the run's own shape, and with others that do so.
+all rounds, by which the noise is tested hardest.  With fewer directions than columns a row would
+leave the span after the first round, unless other rows keep it there.
 
 Rows are ten row norms long, so that a clip that is missing shows, and a silo has twice its cap; the
 rows of an entry are within the norm.  Every canary lies in one node.  Whoever sees the node's own
@@ -72,25 +71,6 @@ def simulate(request: RehearsalRequest) -> CanaryObservations:
     return _observed(square, side, note)
 
 
-def simulate_own_shape(request: RehearsalRequest) -> CanaryObservations:
-    """Return what an observer sees of units that are in or out, in runs of the run's own shape.
-
-    In the first round a unit moves the product as far as can be, in later ones by what is left of
-    its row in the span: of a record hardly less, as public rows beside it keep the iterate.  Raises
-    as `simulate`, and `Unsupported` for a shape that is not known or has no room for
-    a canary, and for entries, whose axes do not lie in the span.
-    """
-    columns = _columns(request.settings)
-    if columns is None or request.settings.privacy.unit == "entry":
-        raise Unsupported(
-            f"{request.settings.run.system} is not rehearsed with the shape of its data.",
-            "Their columns are not fixed by the configuration, or units are entries, which lie in "
-            "the span of no iterate.",
-            "Judge the noise by the tier residual.",
-        )
-    return _observed(request, columns, kept=True)
-
-
 def work(settings: Settings, silos: int, canaries: int) -> int:
     """Return the work of one round of all runs: numbers in every silo, masks, and the gate."""
     side, unit = _side(settings, silos), settings.privacy.unit
@@ -98,12 +78,6 @@ def work(settings: Settings, silos: int, canaries: int) -> int:
     rows = settings.of(FedPowerSettings).silo_rows or 1
     each = _ROUND_WORK + side * (side * silos + ROWS_IN_CAPS * rows)
     return -(-canaries // room) * (each + 1_000 * mask_pairs(settings, silos))
-
-
-def _columns(settings: Settings) -> int | None:
-    """Return the columns of the data, where the configuration fixes them."""
-    shape = shape_in(settings.data)
-    return None if shape is None else shape[0]
 
 
 def _side(settings: Settings, silos: int) -> int:
@@ -114,19 +88,17 @@ def _side(settings: Settings, silos: int) -> int:
     if unit != "entry":
         return REHEARSED_COLUMNS
     # The grid adds to an entry's bound by the columns, so they stay those of the data.
-    columns = _columns(settings)
-    if columns is None or columns > MAX_ENTRY_COLUMNS:
+    shape = shape_in(settings.data)
+    if shape is None or shape[0] > MAX_ENTRY_COLUMNS:
         raise Unsupported(
             f"Entries of {settings.data.name} are not rehearsed with canaries.",
             "Their bound depends on the number of columns, which is not known here, or too large.",
             "Judge the noise by the tier residual.",
         )
-    return columns
+    return shape[0]
 
 
-def _observed(
-    request: RehearsalRequest, columns: int, *note: str, kept: bool = False
-) -> CanaryObservations:
+def _observed(request: RehearsalRequest, columns: int, note: str) -> CanaryObservations:
     refuse_real_users(request, "Their rows would lie across those of the canaries.")
     if request.settings.as_published:
         raise Unsupported(
@@ -142,8 +114,8 @@ def _observed(
             "Judge the noise by the tier residual, or write synchronise_every = 1.",
         )
     rng = request.rng()
-    runs = CanaryRuns(request, columns, flip_coins(request.canaries, rng), rng, kept)
-    seen, moved = runs.seen()
+    runs = CanaryRuns(request, columns, flip_coins(request.canaries, rng), rng)
+    seen = runs.seen()
     return CanaryObservations(
         coins=runs.coins.into,
         observations=seen,
@@ -153,5 +125,5 @@ def _observed(
         opening=runs.system.opening(),
         rounds=len(seen),
         groups=runs.groups,
-        note=(*note, *runs.notes(moved)),
+        note=(note, f"{runs.room} units at most in each of many runs"),
     )

@@ -2,10 +2,6 @@
 
 Every run has a gate, an odometer and noise of its own; `canaries` says what is looked for.
 
-Beside the canaries there may be rows that keep the iterate: so many along every column of the first
-one that noise of norm sigma sqrt(d) hardly turns it away.  The observer knows them, and takes what
-they add off the product, as integers.
-
 Noise removal for rehearsals: the sum that the protocol would find, without its encryption.
 
 That both find the same, bit for bit, is tested where the protocol is.
@@ -24,7 +20,6 @@ import numpy as np
 from ...accountant.arrays import FloatArray, IntArray
 from ...accountant.errors import Unsupported
 from ...accountant.mechanisms import NoisyProduct
-from ...accountant.mechanisms.product_rows import ProductRows, basis_steps
 from ..canaries import (
     CANARY_NORM_IN_CLIPS,
     OBSERVER_SILO,
@@ -77,29 +72,18 @@ class RehearsedRemoval:
 ROWS_IN_CAPS: Final = 2
 """How many rows a silo has, in caps: a missing cap shows twofold."""
 
-KEEPING_TIMES: Final = 16
-"""How many times as large as the noise is what keeps the iterate; 1 / 512 of a shift is lost."""
-
-MAX_KEPT_NUMBERS: Final = 2_000_000
-"""Most numbers in the rows that keep an iterate."""
-
-_NEARLY_ALL: Final = 0.99
-"""A share of the bound from which a run counts as attaining it."""
-
 
 @dataclass(frozen=True, eq=False)
 class CanaryRuns:
     """The runs of a request whose coins were flipped, on data with so many columns (d).
 
-    `rng` draws public directions; with `kept` other rows keep the iterate of several rounds, where
-    units are records and so many rows are not too many.  Raises as `fl.fedpower.canaries.simulate`.
+    `rng` draws public directions.  Raises as `fl.fedpower.canaries.simulate`.
     """
 
     request: RehearsalRequest
     columns: int
     coins: Coins
     rng: np.random.Generator
-    kept: bool = False
 
     @cached_property
     def system(self) -> PowerIteration:
@@ -130,34 +114,22 @@ class CanaryRuns:
         """Whether a unit that is out has other rows, and not none."""
         return self.request.settings.privacy.neighbours == "replace-one"
 
-    @property
-    def apart(self) -> bool:
-        """Whether the observer sees the product of each silo by itself."""
-        security = self.request.settings.security
-        return self.request.observer == SERVER and security.aggregation == "plain"
-
-    @cached_property
-    def holders(self) -> IntArray:
-        """The silos in which units lie: there in every round, and not the observer's."""
-        first = OBSERVER_SILO + 1 if self.request.observer == SILO else 0
-        return np.arange(first, self.request.silos - self.request.settings.security.dropouts)
-
     @cached_property
     def places(self) -> IntArray:
         """The silo of each unit: (m,)."""
         units = np.arange(self.request.canaries) % self.room
-        return np.asarray(self.holders[units % len(self.holders)])
+        return np.asarray(self.request.holders[units % len(self.request.holders)])
 
     @property
     def groups(self) -> IntArray | None:
         """The silo of each unit, where its noise is that of the silo alone."""
-        return self.places if self.apart else None
+        return self.places if self.request.sees_each_silo else None
 
     @cached_property
     def noise(self) -> float:
         """The deviation of the noise in what the observer sees, in units of one row's bound."""
         arriving = self.request.silos - self.request.settings.security.dropouts
-        alone = self.apart or isinstance(self.system, FedPowerUtility)
+        alone = self.request.sees_each_silo or isinstance(self.system, FedPowerUtility)
         shares = 1 if alone else arriving - (self.request.observer == SILO)
         bound = self.bound
         return self.mechanism.share_std * math.sqrt(shares) * bound.divisor / bound.row_norm**2
@@ -167,7 +139,7 @@ class CanaryRuns:
         """How many units lie in one run, at most."""
         room = self.bound.rank // directions_each(self.bound, replaced=self.replaced)
         if self.bound.unit == "silo":
-            room = min(room, len(self.holders))
+            room = min(room, len(self.request.holders))
         if room < 1:
             raise Unsupported(
                 f"A product with {self.bound.rank} columns has no room for a canary.",
@@ -175,25 +147,6 @@ class CanaryRuns:
                 "Judge the noise by the tier residual.",
             )
         return room
-
-    @cached_property
-    def known(self) -> FloatArray:
-        """The rows that keep the iterate, (n, d), in raw units; they lie in the first holder."""
-        bound = self.bound
-        times = math.ceil(KEEPING_TIMES * self.noise * math.sqrt(bound.dimension))
-        fits = (
-            times * bound.rank * bound.dimension <= MAX_KEPT_NUMBERS
-            and 2 * times * bound.rank <= self.system.terms.most_rows
-        )
-        rows = np.repeat(self._first_basis().T, times, axis=0) * bound.row_norm
-        rows = (
-            rows if self.kept and self._rounds > 1 and bound.unit == "record" and fits else rows[:0]
-        )
-        return rows.astype(np.float32).astype(np.float64)
-
-    @cached_property
-    def _known_rows(self) -> ProductRows:
-        return ProductRows(self.mechanism, self.known)
 
     @cached_property
     def _rounds(self) -> int:
@@ -206,72 +159,56 @@ class CanaryRuns:
         _, moved = self._pairs(1, start).seen(np.zeros_like(start), start)
         return float(moved[0]) / self.noise / (2.0 if self.replaced else 1.0)
 
-    def seen(self) -> tuple[FloatArray, FloatArray]:
-        """Make all runs; return what each round shows of each unit, and how far it moved that.
-
-        Both are (rounds, m); the second is a share of the shift.
-        """
+    def seen(self) -> FloatArray:
+        """Make all runs; return what each round shows of each unit: (rounds, m)."""
         units = self.request.canaries
-        seen, moved = np.empty((self._rounds, units)), np.empty((self._rounds, units))
+        seen = np.empty((self._rounds, units))
         for number, first in enumerate(range(0, units, self.room)):
             here = np.arange(first, min(first + self.room, units))
-            seen[:, here], moved[:, here] = self._run(number, here)
-        return seen, moved
+            seen[:, here] = self._run(number, here)
+        return seen
 
-    def notes(self, moved: FloatArray) -> tuple[str, ...]:
-        """Return what a reader must know of the rehearsal."""
-        notes = [f"{self.room} units at most in each of many runs"]
-        share = float(np.sqrt(np.square(moved).mean()))
-        if share < _NEARLY_ALL:
-            notes.append(f"a unit moves what is seen by {share:.2f} of the bound that is claimed")
-        return tuple(notes)
-
-    def _run(self, number: int, units: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Make a run with some of the units in it: what is seen of them, and how far it moved."""
+    def _run(self, number: int, units: IntArray) -> FloatArray:
+        """Make a run with some of the units in it; return what is seen of them."""
         start = self._first_basis()
         pairs = self._pairs(len(units), start)
         system = self._built(self._with_canaries(units, pairs), number)
         recorder = system.aggregator = RecordingAggregator(
-            system.aggregator, missing=range(int(self.holders[-1]) + 1, self.request.silos)
+            system.aggregator, missing=range(int(self.request.holders[-1]) + 1, self.request.silos)
         )
         removal = RehearsedRemoval(self.rng)
         if isinstance(system, FedPowerUtility):
             system.remove_noise_by(removal)
-        seen, moved = np.empty((self._rounds, len(units))), np.empty((self._rounds, len(units)))
+        seen = np.empty((self._rounds, len(units)))
 
         def each(done: int, before: Parameters, after: Parameters) -> None:
             del after
             basis = before.reshape(start.shape)
-            towards, lengths = np.empty(len(units)), np.empty(len(units))
-            for whose, steps in self._shown(recorder, removal.taken, units, basis):
+            towards = np.empty(len(units))
+            for whose, steps in self._shown(recorder, removal.taken, units):
                 shown = self.mechanism.units(steps) * self.bound.divisor / self.bound.row_norm**2
-                along, lengths = pairs.seen(shown.reshape(start.shape), basis)
+                along, _ = pairs.seen(shown.reshape(start.shape), basis)
                 towards[whose] = along[whose]
             seen[done - 1] = (towards - pairs.middle(basis)) / self.noise
-            moved[done - 1] = lengths / self.noise / (2.0 if self.replaced else 1.0) / self.shift
 
         simulate_rounds(system, self.request.streams(number), rounds=self._rounds, each=each)
-        return seen, moved
+        return seen
 
     def _shown(
         self,
         recorder: RecordingAggregator,
         taken_off: IntArray,
         units: IntArray,
-        basis: FloatArray,
     ) -> Iterator[tuple[IntArray, IntArray]]:
         """Yield which of the units are looked for in which integers that reach the observer."""
         assert recorder.sum is not None
-        public = basis_steps(basis, self.mechanism.grid_bits.basis_bits)
-        known = self._known_rows.total(public)
-        if self.apart:
-            for silo in self.holders.tolist():
-                taken = known if silo == self.holders[0] else 0
-                yield np.flatnonzero(self.places[units] == silo), recorder.sent[silo] - taken
+        if self.request.sees_each_silo:
+            for silo in self.request.holders.tolist():
+                yield np.flatnonzero(self.places[units] == silo), recorder.sent[silo]
             return
         own = recorder.sent[OBSERVER_SILO] if self.request.observer == SILO else 0
         # Modulo 2^64, as the sum is.
-        whole = recorder.sum.total - own - known
+        whole = recorder.sum.total - own
         yield np.arange(len(units)), whole - taken_off if taken_off.size else whole
 
     def _first_basis(self) -> FloatArray:
@@ -299,12 +236,7 @@ class CanaryRuns:
         there = np.flatnonzero(into | self.replaced)
         times = ROWS_IN_CAPS * pairs.repeats if self.bound.unit == "silo" else 1
         there = np.repeat(there, times)
-        others = np.zeros(len(self.known), np.int64)
-        return self._federation(
-            np.concatenate((rows[there], self.known)),
-            np.concatenate((self.places[units][there], others + self.holders[0])),
-            np.concatenate((there, others)),
-        )
+        return self._federation(rows[there], self.places[units][there], there)
 
     def _federation(self, rows: FloatArray, silo: IntArray, user: IntArray) -> Federation:
         return Federation(

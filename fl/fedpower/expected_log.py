@@ -9,11 +9,16 @@ import numpy as np
 
 from ...accountant import events as ev
 from ...accountant.arrays import FloatArray
-from ...accountant.mechanisms import NoisyProduct
 from ...accountant.records import Normaliser, RoundIntent, Sampling, Security
 from ..datasets.ratings import RATINGS
 from ..declarations.declaration import Read
-from ..frame.expected_log import ExpectedLog, ExpectedPhase, NotStated
+from ..frame.expected_log import (
+    ExpectedLog,
+    ExpectedPhase,
+    NotStated,
+    expected_phase,
+    noise_multiplier_stated,
+)
 from ..statistics.run_terms import RunTerms as GramTerms
 from ..tables.record_shape import shape_read
 from .iterate import first_basis
@@ -33,31 +38,11 @@ from .settings import TABLE, FedPowerSettings
 
 def _power_phase(read: Read, intent: RoundIntent, values: int | None) -> ExpectedPhase:
     del values
-    mechanism = _mechanism(read, intent)
-    return ExpectedPhase(
-        mechanism.contribution,
-        mechanism.noise(),
-        mechanism.sensitivity(read("privacy", "neighbours")),
-        mechanism.weights_used,
-        Sampling(),
-        Normaliser("constant", read(TABLE.name, "divisor")),
-    )
-
-
-def _mechanism(read: Read, intent: RoundIntent) -> NoisyProduct:
-    """Return the mechanism with the configured noise, or with that of the event that was stated."""
     facts = intent.contribution.product
     terms = power_terms(read, None if facts is None else facts.dimension)
-    return terms.mechanism(_noise_multiplier(read, intent))
-
-
-def _noise_multiplier(read: Read, intent: RoundIntent) -> float:
-    given: float | None = read("privacy", "noise_multiplier")
-    if given is not None:
-        return given
-    if not isinstance(intent.event, ev.Gaussian):
-        raise NotStated("the noise that was found")
-    return intent.event.noise_multiplier
+    mechanism = terms.mechanism(noise_multiplier_stated(read, intent, ev.Gaussian))
+    constant = Normaliser("constant", read(TABLE.name, "divisor"))
+    return expected_phase(mechanism, read("privacy", "neighbours"), 1, Sampling(), constant)
 
 
 def power_terms(read: Read, stated_dimension: int | None = None) -> RunTerms:
@@ -108,15 +93,9 @@ def _gram_phase(read: Read, intent: RoundIntent, values: int | None) -> Expected
     del values
     facts = intent.contribution.gram
     terms = one_shot_terms(read, None if facts is None else facts.dimension)
-    mechanism = terms.mechanism(_noise_multiplier(read, intent))
-    return ExpectedPhase(
-        mechanism.contribution,
-        mechanism.noise(),
-        mechanism.sensitivity(read("privacy", "neighbours")),
-        mechanism.weights_used,
-        Sampling(),
-        Normaliser("constant", 1.0),
-    )
+    mechanism = terms.mechanism(noise_multiplier_stated(read, intent, ev.Gaussian))
+    constant = Normaliser("constant", 1.0)
+    return expected_phase(mechanism, read("privacy", "neighbours"), 1, Sampling(), constant)
 
 
 def one_shot_terms(read: Read, stated_dimension: int | None = None) -> GramTerms:

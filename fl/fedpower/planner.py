@@ -109,10 +109,7 @@ def _rows(setup: Setup, terms: RunTerms) -> int:
 
 
 def planner(
-    settings: Settings,
-    federation: Federation,
-    local: LocalTraining,
-    streams: Streams,  # noqa: ARG001
+    settings: Settings, federation: Federation, local: LocalTraining, _: Streams
 ) -> OneShot | PowerIteration:
     """Return the system `fedpower`, with the design that suits."""
     parts = setup(settings, federation, local, whole_ring=True)

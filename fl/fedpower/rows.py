@@ -45,12 +45,11 @@ def row_counts(federation: Federation) -> IntArray:
     return np.bincount(federation.silo, minlength=federation.silos)
 
 
-def node_rows(federation: Federation, silo: int, start: int = 0, stop: int | None = None) -> Rows:
-    """Return the rows of one node, from `start` up to `stop` of them: (rows, d) float64.
+def node_rows(federation: Federation, silo: int) -> Rows:
+    """Return the rows of one node: (rows, d) float64.
 
     Rows of records stand in the order of the federation, those of users in the order of their
-    numbers.  Raises `InvalidInput` for a silo that there is not, and for `start` or `stop` below 0
-    or above the number of rows.
+    numbers.  Raises `InvalidInput` for a silo that there is not.
     """
     node = validate.count_from(0, silo=silo)
     if node >= federation.silos:
@@ -59,16 +58,7 @@ def node_rows(federation: Federation, silo: int, start: int = 0, stop: int | Non
             next_step="Silos are numbered from 0.",
         )
     rows, offsets = _gathered(federation)
-    first, behind = int(offsets[node]), int(offsets[node + 1])
-    size = behind - first
-    begin = validate.count_from(0, start=start)
-    end = size if stop is None else validate.count_from(0, stop=stop)
-    if not begin <= end <= size:
-        raise InvalidInput(
-            "`start` and `stop` must be in order, and no more than the rows of the silo.",
-            next_step="Ask for rows that are there (`row_counts`).",
-        )
-    return rows[first + begin : first + end]
+    return rows[int(offsets[node]) : int(offsets[node + 1])]
 
 
 def all_rows(federation: Federation) -> Rows:

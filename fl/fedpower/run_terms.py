@@ -19,7 +19,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
 
 from ...accountant import events as ev
 from ...accountant.errors import InvalidInput
@@ -28,12 +27,10 @@ from ...accountant.sensitivity.product import ProductBound
 from ..aggregation.unweighted_views import unweighted_views
 from ..frame.state import Shape
 from ..observers.names import CLIENT, SILO
+from ..statistics.run_terms import USUAL_MOST_ROWS
 from ..statistics.run_terms import RunTerms as GramTerms
 from ..statistics.settings import StatisticsSettings
 from .settings import FedPowerSettings
-
-USUAL_MOST_ROWS: Final = 1_000_000
-"""N for the units `record` and `entry`, where nothing is said."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,11 +15,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 from ...accountant import events as ev
 from ...accountant.errors import InvalidInput, PrivplanError
-from ...accountant.mechanisms import FineGaussian, Gaussian, Laplace
+from ...accountant.mechanisms import FineGaussian, Gaussian
 from ...accountant.records import (
     Block,
     Contribution,
@@ -33,6 +33,7 @@ from ...accountant.records import (
 )
 from ..declarations.declaration import HELD_OUT, NORMALISE, PRIVPLAN_PACKAGE, Declaration, Read
 from ..declarations.registry import declaration_of
+from ..tables.record_shape import RecordShape, shape_read
 
 if TYPE_CHECKING:
     from ...accountant.arrays import FloatArray
@@ -41,6 +42,20 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 
 Mechanism: TypeAlias = Gaussian | FineGaussian
+
+
+class StatesNoise(Protocol):
+    """A mechanism of any family, which states what it adds."""
+
+    @property
+    def contribution(self) -> Contribution: ...
+
+    @property
+    def weights_used(self) -> Weights: ...
+
+    def noise(self, draws: int = 1) -> Noise: ...
+
+    def sensitivity(self, relation: str) -> float: ...
 
 
 class NotStated(Exception):
@@ -202,7 +217,7 @@ def phase_of(read: Read, intent: RoundIntent, values: int | None) -> ExpectedPha
 
 
 def expected_phase(
-    mechanism: Mechanism | Laplace,
+    mechanism: StatesNoise,
     relation: str,
     draws: int,
     sampling: Sampling,
@@ -274,3 +289,23 @@ def noise_multiplier_of(
     if not 0.0 < std < math.inf:
         raise NotStated("the noise that was found")
     return std / make(1.0).std  # the std is proportional to the multiplier
+
+
+def noise_multiplier_stated(
+    read: Read, intent: RoundIntent, *families: type[ev.Gaussian | ev.Laplace]
+) -> float:
+    """Return the configured noise multiplier, or that of the event, which is of a family."""
+    given: float | None = read("privacy", "noise_multiplier")
+    if given is not None:
+        return given
+    if not isinstance(intent.event, families):
+        raise NotStated("the noise that was found")
+    return intent.event.noise_multiplier
+
+
+def stated_shape(read: Read) -> RecordShape:
+    """Return how many features and classes records have; `NotStated` of unknown data sets."""
+    shape = shape_read(read)
+    if shape is None:
+        raise NotStated("[data] name")
+    return shape

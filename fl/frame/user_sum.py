@@ -28,13 +28,12 @@ from ..aggregation.sums import noisy_sum
 from ..aggregation.weighted_sum import weighted_sum, weighted_views
 from ..declarations.declaration import Read
 from ..declarations.sealed_items import RELEASE
-from ..tables.record_shape import shape_read
 from .expected_log import (
     ExpectedLog,
     ExpectedPhase,
-    NotStated,
     expected_phase,
     noise_multiplier_of,
+    stated_shape,
     system_of,
 )
 from .model import Parameters, Round, require_model
@@ -260,7 +259,4 @@ def features_of(read: Read) -> int:
 
     Raises `NotStated` for a data set that is not known here.
     """
-    shape = shape_read(read)
-    if shape is None:
-        raise NotStated("[data] name")
-    return shape[0]
+    return stated_shape(read)[0]

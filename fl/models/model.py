@@ -130,6 +130,11 @@ class Model:
                 next_step="Make the model with `model_named(name, features, classes)`.",
             )
 
+    @property
+    def label_classes(self) -> int:
+        """How many classes labels have; 1 where they are [time, event]."""
+        return max(self.outputs, 2) if self.loss.additive else 1
+
     def check_labels(self, labels: NDArray[np.generic]) -> None:
         """Raise `InvalidInput` unless labels have the form that the loss takes."""
         if self.numbers:
@@ -138,10 +143,10 @@ class Model:
                 "(records,) numbers in [-1, 1]",
             )
             fits = fits and (not len(labels) or bool(labels.min() >= -1 and labels.max() <= 1))
-        elif not self.loss.additive:
+        elif self.label_classes == 1:
             fits, form = labels.ndim == 2 and labels.shape[1:] == (2,), "(records, 2) [time, event]"
         else:
-            top = max(self.outputs, 2) - 1
+            top = self.label_classes - 1
             fits = labels.ndim == 1 and labels.dtype.kind in "iu"
             fits = fits and (not len(labels) or bool(labels.min() >= 0 and labels.max() <= top))
             form = f"(records,) integers from 0 to {top}"

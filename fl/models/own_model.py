@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from ...accountant import validate
@@ -102,20 +102,10 @@ class OwnModel(Model):
                 next_step="Make it for these records.",
             )
 
-    def check_labels(self, labels: NDArray[np.generic]) -> None:
-        """Raise `InvalidInput` unless labels are its classes, [time, event], or its numbers."""
-        if self.numbers:
-            super().check_labels(labels)
-            return
-        if self.classes == 1:
-            fits, form = labels.ndim == 2 and labels.shape[1:] == (2,), "(records, 2) [time, event]"
-        else:
-            top = self.classes - 1
-            fits = labels.ndim == 1 and labels.dtype.kind in "iu"
-            fits = fits and (not len(labels) or bool(labels.min() >= 0 and labels.max() <= top))
-            form = f"(records,) integers from 0 to {top}"
-        if not fits:
-            raise InvalidInput(f"The model {self.name} takes labels {form}.")
+    @property
+    def label_classes(self) -> int:
+        """How many classes labels have; 1 where they are [time, event]."""
+        return self.classes
 
     def spread(self, parameters: Tensor, units: int) -> list[Tensor]:
         """Return one parameter vector (D,) as weights of `units` units, which share memory."""

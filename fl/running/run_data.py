@@ -18,11 +18,11 @@ from ..settings.schema import Settings
 from ..tables.federated_table import (
     digest_of,
     federation_of_table,
+    parted,
     read_test_table,
     rows_of_listed,
     table_of,
 )
-from ..tables.held_out import parted
 from ..tables.user_list import public_users
 
 DataSource: TypeAlias = Callable[[Settings], tuple[Federation, dict[str, str]]]

@@ -36,20 +36,19 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import NoReturn
 
 import numpy as np
 
 from ...accountant.arrays import IntArray, UInt64Array
 from ...accountant.errors import InvalidInput, PrivplanError, ProtocolFault
-from ...accountant.randomness import Secret
+from ...accountant.randomness import Secret, SecretHolder
 from ..crypto import additive, keys
 from ..parties.message_bodies import Body
 from ..parties.network import Post
 from .peer_group import Confirmation, Group, Hello, PartialSum, Share, TotalSlice
 
 
-class Peer:
+class Peer(SecretHolder):
     """One peer in one round; each step once, in the order of the module.
 
     `steps` is its vector as integers, (D,) of int64.  Raises `InvalidInput`, before anything is
@@ -153,9 +152,6 @@ class Peer:
 
     def __repr__(self) -> str:
         return f"Peer({self._post.name})"
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("What a peer knows is not pickled or copied.")
 
     @contextmanager
     def _step(self, step: str, following: str) -> Iterator[None]:

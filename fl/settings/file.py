@@ -5,7 +5,7 @@ A misspelt key would silently change a number, so it is refused, with the neares
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -87,13 +87,17 @@ class _Reader(TableReader):
         tables = self.tables(content)
         # [run] first: a wrong system is told before keys that belong to another one.
         first = {name: tables[name] for name in ("run",) if name in tables}
-        return {name: self._table(name, table) for name, table in {**first, **tables}.items()}
+        known_tables, given = keys_by_table(), {}
+        for name, table in {**first, **tables}.items():
+            # Other packages are imported only for a table that none of our systems has.
+            if name not in known_tables:
+                known_tables = keys_by_table(everywhere=True)
+            given[name] = self._table(name, table, known_tables)
+        return given
 
-    def _table(self, name: str, table: Any) -> dict[str, Any]:
-        known_tables = keys_by_table()
-        # Other packages are imported only for a table that none of our systems has.
-        if name not in known_tables:
-            known_tables = keys_by_table(everywhere=True)
+    def _table(
+        self, name: str, table: Any, known_tables: Mapping[str, tuple[Key, ...]]
+    ) -> dict[str, Any]:
         if name not in known_tables:
             kind = "table" if isinstance(table, dict) else "key outside of a table,"
             raise self.unknown(f"has an unknown {kind} `{name}`", name.lower(), known_tables)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NoReturn
 
 import numpy as np
 
 from ...accountant.arrays import IntArray
 from ...accountant.errors import InvalidInput
-from ...accountant.randomness import Stream, grouped_order
+from ...accountant.randomness import SecretHolder, Stream, grouped_order
 from ..crypto.paillier.processes import SERIAL, Workers
 from ..crypto.sealed_box import BoxKey, sealed
 from ..parties.network import Post
@@ -128,7 +127,7 @@ class Shuffler:
         return np.frombuffer(boxes, np.uint8).reshape(-1, terms.box)
 
 
-class Analyzer:
+class Analyzer(SecretHolder):
     """Opens the boxes that the shuffler hands on; it never learns who sent one."""
 
     def __init__(
@@ -174,6 +173,3 @@ class Analyzer:
         ):
             raise fault("The shuffler handed on another number of messages than agreed.")
         return mixed.boxes
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("What the analyzer knows is not pickled or copied.")

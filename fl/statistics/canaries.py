@@ -51,7 +51,7 @@ from ..canaries import (
 )
 from ..data.federation import Federation
 from ..frame.system import build
-from ..observers.names import SERVER, SILO
+from ..observers.names import SILO
 from ..tables.record_shape import required_shape
 from ..training.local_training import NoTraining
 from .canary_pairs import PLANE, Canaries, PairGeometry, equal_shifts
@@ -70,9 +70,6 @@ MAX_ROW_NUMBERS: Final = 10**8
 
 IN_EVERY_SILO: Final = -1
 """The group of units that are not told apart by their silo."""
-
-_ATTAINED: Final = 1e-3
-"""A share of the bound that is not worth a note."""
 
 _RELEASE_WORK: Final = 20_000
 """What a release costs beside its numbers and its masks, in steps of half a microsecond."""
@@ -190,18 +187,6 @@ class _Releases:
             self.request.settings.privacy.neighbours == "replace-one",
         )
 
-    @property
-    def apart(self) -> bool:
-        """Whether the observer sees the vector of each silo by itself."""
-        security = self.request.settings.security
-        return self.request.observer == SERVER and security.aggregation == "plain"
-
-    @cached_property
-    def holders(self) -> IntArray:
-        """The silos in which units lie: there in every release, and not the observer's."""
-        first = OBSERVER_SILO + 1 if self.request.observer == SILO else 0
-        return np.arange(first, self.request.silos - self.request.settings.security.dropouts)
-
     @cached_property
     def kept(self) -> IntArray:
         """How many rows of a unit each silo keeps: (silos,)."""
@@ -213,23 +198,25 @@ class _Releases:
         """Which share of a unit's rows each silo has: (m, silos); 0 in the observer's."""
         shares = np.zeros((self.request.canaries, self.request.silos))
         if self.system.terms.unit == "user":
-            shares[:, self.holders] = self.kept[self.holders] / self.geometry.gram.rows
+            shares[:, self.request.holders] = (
+                self.kept[self.request.holders] / self.geometry.gram.rows
+            )
         else:
             units = np.arange(len(shares))
-            shares[units, self.holders[units % len(self.holders)]] = 1.0
+            shares[units, self.request.holders[units % len(self.request.holders)]] = 1.0
         return shares
 
     @property
     def groups(self) -> IntArray:
         """The silo of each unit, where its noise is that of the silo alone."""
-        if not self.apart or self.system.terms.unit == "user":
+        if not self.request.sees_each_silo or self.system.terms.unit == "user":
             return np.full(self.request.canaries, IN_EVERY_SILO)
         return np.asarray(self.fractions.argmax(axis=1), np.int64)
 
     @cached_property
     def reach(self) -> FloatArray:
         """How much of a unit's rows an observer sees, by the weights that it gives silos: (m,)."""
-        if self.apart:
+        if self.request.sees_each_silo:
             return np.asarray(np.sqrt(np.square(self.fractions).sum(axis=1)))
         return np.asarray(self.fractions.sum(axis=1))
 
@@ -237,7 +224,7 @@ class _Releases:
     def noise(self) -> float:
         """The deviation of the noise in what the observer sees of a unit."""
         arriving = self.request.silos - self.request.settings.security.dropouts
-        shares = 1 if self.apart else arriving - (self.request.observer == SILO)
+        shares = 1 if self.request.sees_each_silo else arriving - (self.request.observer == SILO)
         return self.mechanism.share_std * math.sqrt(shares)
 
     @property
@@ -250,7 +237,7 @@ class _Releases:
     def room(self) -> int:
         """How many units lie in one release, at most."""
         room = self.geometry.room
-        return min(room, len(self.holders)) if self.system.terms.unit == "silo" else room
+        return min(room, len(self.request.holders)) if self.system.terms.unit == "silo" else room
 
     def seen(self) -> FloatArray:
         """Make all releases; return what each part shows of each unit: (parts, m)."""
@@ -278,15 +265,17 @@ class _Releases:
         canaries = self._drawn(len(units))
         system, request = self.system, self.request
         system.setup = replace(system.setup, federation=self._federation(units, canaries))
-        missing = range(int(self.holders[-1]) + 1, request.silos)
+        missing = range(int(self.request.holders[-1]) + 1, request.silos)
         recorder = system.aggregator = RecordingAggregator(
             aggregator(request.settings.security, request.silos, whole_ring=True), missing=missing
         )
         simulate_rounds(system, request.streams(number), each=_nothing)
         assert recorder.sum is not None
-        if self.apart:
+        if self.request.sees_each_silo:
             weights = self.fractions[units] / self.reach[units, None]
-            shown = [(recorder.sent[silo], weights[:, silo]) for silo in self.holders.tolist()]
+            shown = [
+                (recorder.sent[silo], weights[:, silo]) for silo in self.request.holders.tolist()
+            ]
         elif request.observer == SILO:
             # Modulo 2^64, as the sum is.
             shown = [(recorder.sum.total - recorder.sent[OBSERVER_SILO], np.ones(len(units)))]

@@ -9,50 +9,36 @@ import numpy as np
 
 from ...accountant import events as ev
 from ...accountant.arrays import FloatArray
-from ...accountant.mechanisms import NoisyGram
 from ...accountant.records import Normaliser, RoundIntent, Sampling
 from ..declarations.declaration import Read, Table
-from ..frame.expected_log import ExpectedLog, ExpectedPhase, NotStated
-from ..tables.record_shape import shape_read
+from ..frame.expected_log import (
+    ExpectedLog,
+    ExpectedPhase,
+    expected_phase,
+    noise_multiplier_stated,
+    stated_shape,
+)
 from .run_terms import RunTerms
 from .settings import TABLE
 
 
 def _phase(table: Table, read: Read, intent: RoundIntent, values: int | None) -> ExpectedPhase:
     del values
-    mechanism = _mechanism(table, read, intent)
-    return ExpectedPhase(
-        mechanism.contribution,
-        mechanism.noise(),
-        mechanism.sensitivity(read("privacy", "neighbours")),
-        mechanism.weights_used,
-        Sampling(),
-        Normaliser("constant", 1.0),
-    )
-
-
-def _mechanism(table: Table, read: Read, intent: RoundIntent) -> NoisyGram:
-    """Return the mechanism with the configured noise, or with that of the event that was stated."""
-    given: float | None = read("privacy", "noise_multiplier")
-    if given is not None:
-        return _terms(table, read).mechanism(given)
-    event = intent.event
-    if not isinstance(event, ev.Gaussian | ev.Laplace):
-        raise NotStated("the noise that was found")
-    return _terms(table, read).mechanism(event.noise_multiplier)
+    noise = noise_multiplier_stated(read, intent, ev.Gaussian, ev.Laplace)
+    mechanism = _terms(table, read).mechanism(noise)
+    constant = Normaliser("constant", 1.0)
+    return expected_phase(mechanism, read("privacy", "neighbours"), 1, Sampling(), constant)
 
 
 def _terms(table: Table, read: Read) -> RunTerms:
-    shape = shape_read(read)
-    if shape is None:
-        raise NotStated("[data] name")
+    features, classes = stated_shape(read)
     values = {key.name: read(table.name, key.name) for key in table.keys}
     return RunTerms(
         settings=table.settings(**values),
         unit=read("privacy", "unit"),
         relation=read("privacy", "neighbours"),
-        features=shape[0],
-        classes=shape[1],
+        features=features,
+        classes=classes,
         users=read("data", "users"),
         silos=read("data", "silos"),
         dropouts=read("security", "dropouts"),

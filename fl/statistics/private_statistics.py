@@ -21,7 +21,7 @@ from ..aggregation.sums import Aggregator
 from ..parties.network import silo_name
 from ..settings.schema import SecuritySettings
 from .door import HeldRows, admitted
-from .public_terms import PublicTerms, SizedRelease, delta_of, labels_of, range_of, sized
+from .public_terms import MOST_ROWS, PublicTerms, SizedRelease, delta_of, labels_of, range_of, sized
 from .release_plan import PHASE, FitCosts, MemoryRecords, release_plan
 from .statistics import Label, ReleasedStatistics
 
@@ -82,7 +82,7 @@ class PrivateStatistics:
         silo_rows: int | None = None,
         intercept: float = 0.2,
         label_weight: float = 1.0,
-        most_rows: int = 2**24,
+        most_rows: int = MOST_ROWS,
         by_class: bool = False,
         silos: int = 1,
         observer: str = "model",

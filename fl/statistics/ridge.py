@@ -40,21 +40,11 @@ from .noise_split import MULTIPLES, best, correlation, split
 from .statistics import Label, ReleasedStatistics
 
 
-def repaired(gram: FloatArray, floor: float) -> FloatArray:
-    """Return a symmetric matrix (d, d) with its eigenvalues cut at 0, and raised by `floor`.
-
-    >>> repaired(np.diag([3.0, -2.0]), 0.5).tolist()
-    [[3.5, 0.0], [0.0, 0.5]]
-    """
-    values, vectors = np.linalg.eigh(gram)
-    return np.asarray((vectors * (np.maximum(values, 0.0) + floor)) @ vectors.T)
-
-
 def solve(gram: FloatArray, sums: FloatArray, *floors: float) -> list[FloatArray]:
     """Return, for each floor, the repaired inverse of `gram` (d, d) times `sums` (d, m).
 
-    Never an error: where an eigenvalue is 0, and the floor too, the solution has no part in that
-    direction.
+    A repaired matrix has its eigenvalues cut at 0, and raised by the floor.  Never an error: where
+    an eigenvalue is 0, and the floor too, the solution has no part in that direction.
 
     >>> [found.ravel().tolist() for found in solve(np.diag([4.0, -2.0]), np.ones((2, 1)), 1.0, 0.0)]
     [[0.2, 1.0], [0.25, 0.0]]

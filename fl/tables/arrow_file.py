@@ -72,10 +72,7 @@ class ArrowColumns:
 
     def require_flat(self, column: str) -> None:
         """Raise `InvalidInput` for a column that holds neither texts nor numbers nor truths."""
-        types = arrow().types
-        kind = self.schema.field(column).type
-        if types.is_dictionary(kind):
-            kind = kind.value_type
+        types, kind = arrow().types, self._kind(column)
         fits = (
             *(*text_kinds(), types.is_boolean),
             *(types.is_integer, types.is_floating, types.is_decimal, types.is_null),
@@ -101,6 +98,11 @@ class ArrowColumns:
                 "Save arrays in a file .npz, or as flat lists of a fixed size in an Arrow file.",
             )
 
+    def _kind(self, column: str) -> Any:
+        """Return the type of a column's values, which may stand in a dictionary."""
+        kind = self.schema.field(column).type
+        return kind.value_type if arrow().types.is_dictionary(kind) else kind
+
     def is_flat(self, column: str) -> bool:
         """Return whether a column holds texts, numbers or truths."""
         try:
@@ -115,10 +117,7 @@ class ArrowColumns:
         A fraction is written in several ways, and a float has no room for a long number: two
         people could become one, or one become two.
         """
-        types = arrow().types
-        kind = self.schema.field(column).type
-        if types.is_dictionary(kind):
-            kind = kind.value_type
+        types, kind = arrow().types, self._kind(column)
         if not any(is_type(kind) for is_type in (*text_kinds(), types.is_integer, types.is_null)):
             raise InvalidInput(
                 f"{self.name} has ids in {column!r:.60} of type {kind!s:.60}.",

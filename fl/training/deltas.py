@@ -136,7 +136,6 @@ def per_example_gradients(
     names: ArrayLike | None = None,
     seed: int = 0,
     number: int = 0,
-    precision: Precision = "float64",
     device: str = "cpu",
 ) -> FloatArray:
     """Return the gradient of each record's own loss: (records, D) float64, for DP-SGD.
@@ -171,9 +170,7 @@ def per_example_gradients(
         record_names,
         np.zeros_like(records),
     )
-    return gradients(
-        model, parameters, units, seed=seed, number=number, precision=precision, device=device
-    )
+    return gradients(model, parameters, units, seed=seed, number=number, device=device)
 
 
 @torch.no_grad()

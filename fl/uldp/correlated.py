@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -25,7 +25,6 @@ from ...accountant import records
 from ...accountant.arrays import BoolArray, FloatArray, IntArray
 from ...accountant.errors import InvalidInput, counted
 from ...accountant.mechanisms import BandedGaussian, Gaussian
-from ...accountant.mechanisms.clip import MAX_SUM
 from ...accountant.plan.banded_strategy import (
     MAX_ROUNDS_COMPARED,
     banded_coefficients,
@@ -33,9 +32,13 @@ from ...accountant.plan.banded_strategy import (
     error_ratio_to_everybody,
 )
 from ..aggregation.clip_check import ClipCheck, SumsMadeAgain
+from ..aggregation.weighted_sum import require_no_overflow
 from ..declarations.declaration import Read
 from ..frame.opening import Note
-from .settings import NOISE_ALONE, unfit_schedule
+from .settings import BANDED, NOISE_ALONE, unfit_schedule
+
+if TYPE_CHECKING:
+    from ..settings.schema import Settings
 
 _NO_DIFFERENCE: Final = 1e-9
 """Ratios that are so near to 1 differ by rounding."""
@@ -70,6 +73,14 @@ class Schedule:
         rounds = read("run", "rounds")
         usual = min(DEFAULT_BANDS, cohorts, max(1, rounds // blocks))
         return cls(rounds, read("privacy", "bands") or usual, cohorts, blocks)
+
+    @classmethod
+    def of_settings(cls, settings: Settings) -> Schedule | None:
+        """Return the schedule of a run; None where its rounds have noise of their own."""
+        if settings.privacy.noise != BANDED:
+            return None
+        tables = settings.tables()
+        return cls.of(lambda table, key: getattr(tables[table], key))
 
     @property
     def block_rounds(self) -> int:
@@ -170,12 +181,7 @@ def _times(ratio: float) -> str:
 def require_room(mechanism: BandedGaussian, users: int) -> None:
     """Raise `InvalidInput` where the sum over so many users could overflow, over all silos."""
     largest = users * sum(Fraction(value) for value in mechanism.block.coefficients)
-    if largest * Fraction(mechanism.bound) / Fraction(mechanism.grid) > MAX_SUM:
-        raise InvalidInput(
-            "The clip is too many steps of the noise's grid for so many users.",
-            "A sum that overflows would wrap around, and no noise covers that.",
-            "Give more noise.",
-        )
+    require_no_overflow(largest * Fraction(mechanism.bound), mechanism.grid)
 
 
 class RunningBlock:

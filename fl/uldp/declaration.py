@@ -18,9 +18,16 @@ from typing import Final
 
 from ..declarations.dataset_defaults import Defaults
 from ..declarations.declaration import Declaration, Example
-from ..declarations.toml_keys import CORRELATED_KEYS, HELD_OUT_USES, TABLE_USES
-from .sealed_items import of_group, of_naive, of_weighted
-from .settings import GROUP_RULES, NAIVE_RULES, TABLE, WEIGHTED_RULES
+from ..declarations.toml_keys import CORRELATED_KEYS, FEDERATED_USES, HELD_OUT_USES, TABLE_USES
+from .settings import (
+    GROUP_RULES,
+    NAIVE_RULES,
+    TABLE,
+    WEIGHTED_RULES,
+    of_group,
+    of_naive,
+    of_weighted,
+)
 
 _USUAL_CLIP: Final = 0.1
 
@@ -75,14 +82,6 @@ def average(dataset: str, usual: Defaults) -> Defaults:
     return defaults
 
 
-_LOCAL_STEP_KEYS: Final = (
-    "training.local_rate",
-    "training.local_epochs",
-    "training.batch",
-    "training.dropout",
-)
-"""Keys of local training in steps; ULDP-SGD sends one gradient."""
-
 _WEIGHTED_KEYS: Final = (
     "privacy.sampling_rate",
     "privacy.normalisation_noise",
@@ -135,11 +134,8 @@ _ULDP_AVG: Final = Declaration(
     ignores=_GROUP_KEYS,
     uses=(
         *_WEIGHTED_KEYS,
-        *_LOCAL_STEP_KEYS,
         *_CORRELATED_KEYS,
-        "training.class_weights",
-        *TABLE_USES,
-        *HELD_OUT_USES,
+        *FEDERATED_USES,
     ),
     rules=WEIGHTED_RULES,
     adjust=average,
@@ -161,13 +157,7 @@ SYSTEMS: Final = (
         table=TABLE,
         relations=_RELATIONS,
         ignores=_GROUP_KEYS,
-        uses=(
-            *("privacy.normalisation_noise", "training.clip"),
-            *_LOCAL_STEP_KEYS,
-            "training.class_weights",
-            *TABLE_USES,
-            *HELD_OUT_USES,
-        ),
+        uses=("privacy.normalisation_noise", "training.clip", *FEDERATED_USES),
         rules=NAIVE_RULES,
         adjust=naive,
         aggregations=_SUM_AGGREGATIONS,
@@ -185,13 +175,7 @@ SYSTEMS: Final = (
         table=TABLE,
         relations=_RELATIONS,
         ignores=("as_published",),
-        uses=(
-            "training.clip",
-            *_LOCAL_STEP_KEYS,
-            "training.class_weights",
-            *TABLE_USES,
-            *HELD_OUT_USES,
-        ),
+        uses=("training.clip", *FEDERATED_USES),
         rules=GROUP_RULES,
         adjust=group,
         determines=f"{__package__}.expected_log:EXPECTED_GROUP",

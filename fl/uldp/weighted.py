@@ -28,7 +28,6 @@ from ..frame.state import State
 from ..training.local_training import LocalTraining
 from .averaging import RoundSum, UldpAvg
 from .correlated import Schedule
-from .settings import BANDED
 
 if TYPE_CHECKING:
     from ...accountant.randomness import Streams
@@ -167,7 +166,7 @@ def hooked(
     with the class that sums updates as the settings' aggregation demands.
     """
     parts = setup(settings, federation, local)
-    schedule = _schedule(settings)
+    schedule = Schedule.of_settings(settings)
     if parts.aggregation != "private-weighting":
         system = _with_hooks(hooks, UldpAvgKnownWeights)
         # Hooks of other packages may have a constructor that knows of no schedule.
@@ -189,14 +188,6 @@ def hooked(
     from .hidden_weights import UldpAvgHiddenWeights  # brings cryptography with it
 
     return _with_hooks(hooks, UldpAvgHiddenWeights)(parts, step=step, streams=streams)
-
-
-def _schedule(settings: Settings) -> Schedule | None:
-    """Return the schedule of correlated noise; None where rounds have noise of their own."""
-    if settings.privacy.noise != BANDED:
-        return None
-    tables = settings.tables()
-    return Schedule.of(lambda table, key: getattr(tables[table], key))
 
 
 def _with_hooks(hooks: type[UldpAvg], system: type[SystemClass]) -> type[SystemClass]:

@@ -8,22 +8,18 @@ the model, at 95% confidence, with 20,000 canaries and one seed, fixed beforehan
     2            .87        .98
     4            .91        .88
     8            .94        .95
-
-With the shape of the run itself (64 columns, 5 directions) and 5,000 canaries at epsilon 8: .91
-in 1 round and .92 in 4; .36 in 4 where no other rows keep the iterate, as canaries leave the span.
 """
 
 from __future__ import annotations
 
 import math
-from unittest import mock
 
 import numpy as np
 import pytest
 
 from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.audit.attack.tiers import canary_count
-from privplan.audit.canaries import claim_tier, rehearsal, rehearse
+from privplan.audit.canaries import claim_tier, rehearse
 from privplan.fl.fedpower import canaries
 
 from ..cases import for_each
@@ -42,12 +38,6 @@ def units(unit, relation="add-remove", **more):
     table = UNITS[unit] | more.pop("table", {})
     given = {"rounds": 3, "unit": name, "neighbours": relation, "table": table}
     return fedpower(**{**given, "noise_multiplier": 1.0, **more})
-
-
-def own_shape(settings, **more):
-    """Rehearse with the shape of the run itself."""
-    with mock.patch.object(rehearsal, "carrier_of", return_value=canaries.simulate_own_shape):
-        return rehearse(settings, **more)
 
 
 CASES = [
@@ -107,25 +97,6 @@ def test_units_of_a_silo_are_told_apart_where_its_product_is_seen():
         assert set(found.groups.tolist()) == groups
 
 
-@for_each("aggregation", ["plain", "masked"])
-def test_rows_beside_canaries_keep_them_in_the_span(aggregation):
-    own = fedpower(rounds=4, noise_multiplier=1.0, security={"aggregation": aggregation})
-    for observer in ("model", "server", "silo"):
-        found = own_shape(own, canaries=24, observer=observer, seed=2)
-        require_as_claimed(found)
-        assert not any("of the bound" in note for note in found.note)
-
-
-def test_without_them_a_row_leaves_the_span_and_the_rehearsal_says_so():
-    with mock.patch("privplan.fl.fedpower.canary_runs.MAX_KEPT_NUMBERS", 0):
-        found = own_shape(fedpower(rounds=4), canaries=200, seed=2)
-    assert any("of the bound that is claimed" in note for note in found.note)
-    seen = found.observations[:, found.coins].mean(axis=1) / found.shift
-    # A random row of 64 columns has .28 of its length in the span of 5.
-    assert seen[0] > 0.7
-    assert (seen[1:] < 0.7).all()
-
-
 def test_what_cannot_be_rehearsed_is_refused():
     own = fedpower()
     with pytest.raises(InvalidInput, match="Nobody trains beside"):
@@ -137,12 +108,6 @@ def test_what_cannot_be_rehearsed_is_refused():
     apart = fedpower(table={"synchronise_every": 4})
     with pytest.raises(Unsupported, match="by themselves"):
         rehearse(apart, canaries=10)
-    entries = units("narrow entry", "replace-one")
-    with pytest.raises(Unsupported, match="shape of its data"):
-        own_shape(entries, canaries=10)
-    narrow = fedpower(neighbours="replace-one", table={"rank": 1})
-    with pytest.raises(Unsupported, match="no room for a canary"):
-        own_shape(narrow, canaries=10)
 
 
 def test_how_many_canaries_are_used_follows_from_their_work():

@@ -292,13 +292,13 @@ def test_a_damaged_cache_is_computed_again(
 
 
 def test_rows_that_contradict_themselves_are_not_recalled(fake: FakeTable, cache: Path) -> None:
-    computed_claims.keep("disco", fake.claims, computed_claims.current())
+    computed_claims.kept("claims", "disco", Claim, lambda: fake.claims)
     (path,) = cache.glob("*.json")
     held = json.loads(path.read_text())
     held["claims"][0]["lower"] = 99.0  # above what is proven
     held["digest"] = store.digest_of(held["claims"], path.name, store.known_key(cache))
     path.write_text(json.dumps(held))
-    assert computed_claims.recall("disco", computed_claims.current()) is None
+    assert computed_claims.kept("claims", "disco", Claim, tuple) == ()
 
 
 def test_a_cache_that_cannot_be_written_changes_nothing(
@@ -330,9 +330,8 @@ def test_infinite_and_unknown_numbers_survive_the_cache() -> None:
         example(proven=float("inf"), lower=float("inf")),
         example(proven=None, lower=None, printed="0.24", quantity="delta"),
     )
-    version = computed_claims.current()
-    computed_claims.keep("disco", rows, version)
-    assert computed_claims.recall("disco", version) == rows
+    assert computed_claims.kept("claims", "disco", Claim, lambda: rows) == rows
+    assert computed_claims.kept("claims", "disco", Claim, tuple) == rows
 
 
 # --- what was measured --------------------------------------------------------------------------

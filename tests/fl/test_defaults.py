@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import doctest
 import math
 
 import pytest
 
 from privplan.accountant.errors import InvalidInput
-from privplan.fl.declarations import registry
 from privplan.fl.declarations.built_in import built_in
 from privplan.fl.declarations.dataset_defaults import DATASETS_WITH_DEFAULTS, dataset_defaults
-from privplan.fl.declarations.registry import defaults_for
+from privplan.fl.declarations.registry import declaration_of
 
 from ..cases import for_each
+
+
+def defaults_for(dataset, system, users=None):
+    return declaration_of(system).defaults(dataset, users)
+
 
 PAPER = ("heart-disease", "tcga-brca", "creditcard", "mnist")
 
@@ -123,9 +126,3 @@ def test_ratings_have_nodes_and_rounds_and_no_training() -> None:
     found = dataset_defaults("ratings", 943)
     assert (found.users, found.silos, found.rounds, found.model) == (943, 100, 92, "none")
     assert dataset_defaults("ratings").users == 0  # must be said
-
-
-def test_examples_run() -> None:
-    found = doctest.testmod(registry)
-    assert found.attempted > 0
-    assert found.failed == 0

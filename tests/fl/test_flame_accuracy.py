@@ -21,7 +21,7 @@ from privplan.accountant.mechanisms import Gate
 from privplan.accountant.odometer import Odometer
 from privplan.accountant.randomness import Streams
 from privplan.fl.canaries.memory_log import MemoryLog
-from privplan.fl.declarations.registry import defaults_for
+from privplan.fl.declarations.registry import declaration_of
 from privplan.fl.frame.private_system import PrivateSystem
 from privplan.fl.frame.rounds import simulated_rounds
 from privplan.fl.running.configuration import Configuration
@@ -159,7 +159,7 @@ def test_defaults_are_what_was_chosen_near_epsilon_3(way: str) -> None:
         for one in points(way)
         if one["epsilon"] == 3.5 and one["padded_to"] in (0, stored()["users"])
     )
-    usual = defaults_for("digits", f"flame-{way}")
+    usual = declaration_of(f"flame-{way}").defaults("digits")
     found = [(c["clip"], c["global_rate"], c["local_epochs"]) for c in one["choices"]]
     mine = (usual.clip, usual.global_rate, usual.local_epochs)
     assert mine == max(set(found), key=found.count)

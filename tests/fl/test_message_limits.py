@@ -40,7 +40,7 @@ from privplan.fl.secagg.terms import choose
 from privplan.fl.shuffling import Shuffling
 from privplan.fl.shuffling import Terms as ShuffleTerms
 from privplan.fl.uldp.weighting import published_messages as published
-from privplan.fl.uldp.weighting.limits import limits as weighting_limits
+from privplan.fl.uldp.weighting.messages import limits as weighting_limits
 from privplan.fl.uldp.weighting.protocol import PrivateWeighting, names
 from privplan.fl.uldp.weighting.published import PublishedWeighting
 from privplan.fl.uldp.weighting.terms import WeightingTerms

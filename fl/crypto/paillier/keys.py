@@ -15,10 +15,11 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import Final, NoReturn
+from typing import Final
 
 from ....accountant import validate
 from ....accountant.errors import InvalidInput, MissingExtra, ProtocolFault
+from ....accountant.randomness import SecretHolder
 from .arithmetic import gcd, invert, is_power, is_prime, mpz, powmod, primorial
 from .processes import SERIAL, Workers
 
@@ -91,7 +92,7 @@ class PublicKey:
         return f"PublicKey({self.bits} bits)"
 
 
-class PrivateKey:
+class PrivateKey(SecretHolder):
     """The factors of n.  It shows itself to nobody: not in a repr, not in a pickle."""
 
     __slots__ = ("_p", "_q", "public")
@@ -143,9 +144,6 @@ class PrivateKey:
 
     def __repr__(self) -> str:
         return f"PrivateKey({self.public.bits} bits)"
-
-    def __reduce_ex__(self, _: object) -> NoReturn:
-        raise TypeError("A private key is not pickled or copied.")
 
 
 def generate(bits: int = DEFAULT_BITS, *, small: bool = False) -> PrivateKey:

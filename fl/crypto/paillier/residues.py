@@ -34,11 +34,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple, NoReturn
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from ....accountant import validate
+from ....accountant.randomness import SecretHolder
 from .arithmetic import mpz
 from .keys import PublicKey, uniform_unit
 from .packing import Packing
@@ -72,7 +73,7 @@ def shape(key_bits: int) -> Shape:
     return Shape(max(_MIN_BASES, -(-wanted // bits)), bits)
 
 
-class Residues:
+class Residues(SecretHolder):
     """One silo's source of fresh n-th residues; `expected` says how many a whole run will take.
 
     With many, the bases of the table are made at the first draw (`prepare` makes them earlier) and
@@ -114,9 +115,6 @@ class Residues:
 
     def __repr__(self) -> str:
         return f"Residues({'table' if self.shape else 'one by one'})"
-
-    def __reduce_ex__(self, _: object) -> NoReturn:
-        raise TypeError("A source of randomness is not pickled or copied.")
 
 
 def _fresh(key: PublicKey, count: int, workers: Workers) -> list[int]:

@@ -9,14 +9,22 @@ ones, or keys of another session, reject each other.
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, NoReturn, TypeAlias
+from typing import Final, TypeAlias
 
-from ....accountant.errors import InvalidInput, ProtocolFault
-from ....accountant.randomness import Secret
-from ...crypto.keys import Identity, KeyPair, agree, derive, framed, verify
+from ....accountant.errors import InvalidInput
+from ....accountant.randomness import Secret, SecretHolder
+from ...crypto.keys import (
+    Identity,
+    KeyPair,
+    agree,
+    check_relayed,
+    derive,
+    framed,
+    relayed_fault,
+    verify,
+)
 from ...crypto.paillier.keys import PublicKey
 from ...parties.network import SERVER, Post, silo_name
 from .messages import NodeKey, NodeKeys, ServerKey, setup_limits
@@ -30,7 +38,7 @@ Roster: TypeAlias = Mapping[str, bytes]
 
 
 @dataclass(frozen=True)
-class Membership:
+class Membership(SecretHolder):
     """What a node keeps from the setup: a key for masks with each other node, by its number."""
 
     number: int
@@ -42,11 +50,8 @@ class Membership:
     def __repr__(self) -> str:
         return f"Membership(number={self.number})"
 
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("What a node knows is not pickled or copied.")
 
-
-class Introduction:
+class Introduction(SecretHolder):
     """One node in the setup; its steps are called in their order, each once.
 
     Raises `InvalidInput` where the roster is not of these nodes, and `ProtocolFault` in any step
@@ -77,7 +82,7 @@ class Introduction:
         modulus = self._post.receive(ServerKey, SERVER).modulus
         n = int.from_bytes(modulus, "big")
         if len(modulus) != self._terms.modulus_bytes or n.bit_length() != self._terms.key_bits:
-            raise _fault(f"The server did not send a key of {self._terms.key_bits} bits.")
+            raise relayed_fault(f"The server did not send a key of {self._terms.key_bits} bits.")
         self._public = PublicKey(n, small=self._terms.weak)
         self._agreed = framed(
             b"noise removal: session", self._session, self._terms.digest(), modulus
@@ -90,14 +95,8 @@ class Introduction:
         """(b) Receive every node's key, check who signed it, and return what the node keeps."""
         listed = self._post.receive(NodeKeys, SERVER)
         self._post.leave()
-        name = self._post.name
-        if set(listed.publics) != set(self._names) or set(listed.signatures) != set(self._names):
-            raise _fault(f"{name} was not given one key of every node.")
-        # The server relays the list: it must hold this node's key as it was sent.
-        if not hmac.compare_digest(listed.publics[name], self._key_pair.public):
-            raise _fault(f"{name} was given another key in its own name.")
-        if len(set(listed.publics.values())) != len(self._names):
-            raise _fault(f"{name} was given one key under two names.")
+        name, public = self._post.name, self._key_pair.public
+        check_relayed(name, public, listed.publics, listed.signatures, self._names)
         mask_keys = {
             number: self._mask_key(other, listed)
             for number, other in enumerate(self._names)
@@ -115,17 +114,6 @@ class Introduction:
     def __repr__(self) -> str:
         return f"Introduction({self._post.name})"
 
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("What a node knows is not pickled or copied.")
-
 
 def _statement(name: str, public: bytes, agreed: bytes) -> bytes:
     return framed(b"noise removal: node key", name.encode(), public, agreed)
-
-
-def _fault(what: str) -> ProtocolFault:
-    return ProtocolFault(
-        what,
-        "The server relays the nodes' keys, and could put one of its own among them.",
-        "Find out what the server did, and begin a new session.",
-    )

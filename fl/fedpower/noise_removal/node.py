@@ -16,12 +16,11 @@ selection is read (`blind`).
 
 from __future__ import annotations
 
-from typing import NoReturn
-
 import numpy as np
 
 from ....accountant.arrays import IntArray
 from ....accountant.errors import InvalidInput, ProtocolFault
+from ....accountant.randomness import SecretHolder
 from ...crypto.masks import words
 from ...crypto.paillier.blinding import Residues, blinded, keystream_length, units
 from ...crypto.paillier.fixed_base import powers
@@ -32,7 +31,7 @@ from .messages import Removal, Selection, round_limits
 from .terms import RoundTerms
 
 
-class Node:
+class Node(SecretHolder):
     """One node, in one session; its steps are called in their order in every round.
 
     `rounds` is how many are planned, which decides how random residues are made, and nothing else.
@@ -141,6 +140,3 @@ class Node:
 
     def __repr__(self) -> str:
         return f"Node({self._post.name})"
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("What a node knows is not pickled or copied.")

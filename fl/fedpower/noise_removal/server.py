@@ -8,12 +8,12 @@ encrypted a 1 for one node, and 0 for all others.
 from __future__ import annotations
 
 import secrets
-from typing import NoReturn
 
 import numpy as np
 
 from ....accountant.arrays import IntArray
 from ....accountant.errors import ProtocolFault
+from ....accountant.randomness import SecretHolder
 from ...crypto.paillier.blinding import aggregate
 from ...crypto.paillier.keys import generate
 from ...crypto.paillier.processes import SERIAL, Workers
@@ -28,7 +28,7 @@ def hidden_index(nodes: int) -> int:
     return secrets.randbelow(nodes)
 
 
-class Server:
+class Server(SecretHolder):
     """The server, in one session; its steps are called in their order, the setup's once.
 
     Raises `ProtocolFault` in any step where a message is not what it must be, and `MissingParty`
@@ -105,6 +105,3 @@ class Server:
 
     def __repr__(self) -> str:
         return "Server()"
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("What the server knows is not pickled or copied.")

@@ -12,7 +12,7 @@ from ....accountant.arrays import FloatArray
 from ....accountant.errors import InvalidInput
 from ....accountant.odometer import Odometer
 from ..private_statistics import PrivateStatistics
-from ..public_terms import labels_of
+from ..public_terms import MOST_ROWS, labels_of
 from ..ridge import (
     RIDGE,
     ClassWeight,
@@ -59,7 +59,7 @@ class PrivateLogistic(ClassifierMixin, ReleasingEstimator):  # type: ignore[misc
         rows_per_user: int | None = None,
         intercept: float = 0.2,
         label_weight: float = 1.0,
-        most_rows: int = 2**24,
+        most_rows: int = MOST_ROWS,
         bound_source: str = "public",
         odometer: Odometer | None = None,
         seed: int | None = None,

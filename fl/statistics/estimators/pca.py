@@ -12,6 +12,7 @@ from ....accountant.arrays import FloatArray
 from ....accountant.odometer import Odometer
 from ..components import check_count, principal_components
 from ..private_statistics import PrivateStatistics
+from ..public_terms import MOST_ROWS
 from ..statistics import ReleasedStatistics
 from .base import ReleasingEstimator
 
@@ -45,7 +46,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ReleasingEst
         rows_per_user: int | None = None,
         intercept: float = 0.2,
         label_weight: float = 1.0,
-        most_rows: int = 2**24,
+        most_rows: int = MOST_ROWS,
         bound_source: str = "public",
         odometer: Odometer | None = None,
         seed: int | None = None,

@@ -13,6 +13,7 @@ from ....accountant.arrays import FloatArray
 from ....accountant.errors import InvalidInput
 from ....accountant.odometer import Odometer
 from ..private_statistics import PrivateStatistics
+from ..public_terms import MOST_ROWS
 from ..ridge import RIDGE, Ridge, check_settings, ridge_weights
 from ..statistics import Label, ReleasedStatistics
 from .base import ReleasingEstimator
@@ -57,7 +58,7 @@ class PrivateRidge(RegressorMixin, ReleasingEstimator):  # type: ignore[misc]
         rows_per_user: int | None = None,
         intercept: float = 0.2,
         label_weight: float = 1.0,
-        most_rows: int = 2**24,
+        most_rows: int = MOST_ROWS,
         bound_source: str = "public",
         odometer: Odometer | None = None,
         seed: int | None = None,

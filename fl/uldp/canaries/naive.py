@@ -14,8 +14,6 @@ randomness of its own.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import NoReturn
 
 import numpy as np
 
@@ -36,15 +34,14 @@ from ...canaries import (
     rounds_to_simulate,
     simulate_rounds,
 )
-from ...data.federation import Federation, Indices
 from ...frame.model import Parameters
 from ...frame.setup import setup
 from ...settings.schema import Settings
-from ...training.local_training import Rows
+from ...training.local_training import NoTraining, Rows
 from ..naive import UldpNaive
 
 
-class SwingingUserTraining:
+class SwingingUserTraining(NoTraining):
     """A `LocalTraining` of one number, in which one user turns every silo's update around.
 
     `into` says whether the user is there, `sign` which way it pulls in even rounds.
@@ -53,9 +50,6 @@ class SwingingUserTraining:
     def __init__(self, silos: int, clip: float) -> None:
         self._silos, self._pull = silos, CANARY_NORM_IN_CLIPS * clip
         self.into, self.sign = False, 1.0
-
-    def use(self, federation: Federation) -> None:
-        """Go on as before: there are no features."""
 
     def initial(self) -> Parameters:
         """Return the first model."""
@@ -70,22 +64,6 @@ class SwingingUserTraining:
         # Both are far beyond the clip: the clipped update is +C or -C, whatever M is.
         pulled = 2.0 * self._pull * self.into - self._pull
         return np.full((self._silos, parameters.size), pulled * self.towards(number))
-
-    def user_deltas(
-        self, parameters: Parameters, users: Sequence[Indices], number: int
-    ) -> NoReturn:
-        """Refuse: ULDP-NAIVE asks for whole silos alone."""
-        raise NotImplementedError
-
-    def user_gradients(
-        self, parameters: Parameters, users: Sequence[Indices], number: int
-    ) -> NoReturn:
-        """Refuse, likewise."""
-        raise NotImplementedError
-
-    def record_gradients(self, models: Rows, chosen: Indices, step: int) -> NoReturn:
-        """Refuse, likewise."""
-        raise NotImplementedError
 
 
 def simulate(request: RehearsalRequest) -> CanaryObservations:

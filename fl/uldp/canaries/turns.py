@@ -58,7 +58,6 @@ from ....accountant.errors import InvalidInput, counted
 from ....accountant.records import Block
 from ...canaries import Coins
 from ..correlated import Schedule
-from ..settings import BANDED
 
 if TYPE_CHECKING:
     from ....accountant.mechanisms import BandedGaussian
@@ -83,10 +82,9 @@ class Turns:
     @classmethod
     def of(cls, settings: Settings, rounds: int | None) -> Turns | None:
         """Return the cohort that shows most in so many rounds; None where rounds share no noise."""
-        if settings.privacy.noise != BANDED:
+        schedule = Schedule.of_settings(settings)
+        if schedule is None:
             return None
-        tables = settings.tables()
-        schedule = Schedule.of(lambda table, key: getattr(tables[table], key))
         rounds_run = schedule.rounds if rounds is None else min(rounds, schedule.rounds)
         # Of each round from 0 on: the end of its block, and the cohort whose turn it is.
         every = np.arange(rounds_run)

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, NoReturn, TypeAlias
+from typing import Final, TypeAlias
 
 from numpy.typing import ArrayLike
 
 from ....accountant.arrays import IntArray
 from ....accountant.errors import InvalidInput, ProtocolFault
-from ....accountant.randomness import Secret
+from ....accountant.randomness import Secret, SecretHolder
 from ...crypto.keys import Identity, KeyPair, fresh
 from ...crypto.paillier.keys import PublicKey
 from ...parties.network import SERVER, Post, silo_name
 from .counts import checked_shares
 from .histogram import blinded_column, blinding_factors, seed_check
 from .introductions import (
-    SEED_BYTES,
     PairKeys,
     Roster,
     facts,
@@ -26,8 +25,16 @@ from .introductions import (
     pair_keys,
     unlock_seed,
 )
-from .limits import limits
-from .messages import Histogram, LockedSeed, LockedSeeds, ServerKey, SiloKeys, numbers
+from .messages import (
+    SEED_BYTES,
+    Histogram,
+    LockedSeed,
+    LockedSeeds,
+    ServerKey,
+    SiloKeys,
+    limits,
+    numbers,
+)
 from .terms import WeightingTerms
 
 Draw: TypeAlias = Callable[[int], bytes]
@@ -38,7 +45,7 @@ SETUP: Final = 0
 
 
 @dataclass(frozen=True)
-class Membership:
+class Membership(SecretHolder):
     """What a silo keeps from the setup; nothing of it leaves the silo.
 
     `exponents` are r_u c_su m modulo n: (users,); 0 where the silo has no records of a user.
@@ -55,9 +62,6 @@ class Membership:
 
     def __repr__(self) -> str:
         return f"Membership(number={self.number})"
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("What a silo knows is not pickled or copied.")
 
 
 def server_key(modulus: bytes, terms: WeightingTerms) -> PublicKey:
@@ -76,7 +80,7 @@ def server_key(modulus: bytes, terms: WeightingTerms) -> PublicKey:
     return PublicKey(n, small=terms.weak_key)
 
 
-class Enrolment:
+class Enrolment(SecretHolder):
     """One silo in the setup; its steps are called in their order, each once.
 
     `shares` are its own reduced counts (`reduced_counts`), `roster` names the identities of all
@@ -175,6 +179,3 @@ class Enrolment:
 
     def __repr__(self) -> str:
         return f"Enrolment({self._post.name})"
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("What a silo knows is not pickled or copied.")

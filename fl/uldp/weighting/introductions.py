@@ -10,35 +10,38 @@ ones, or keys of another session, reject each other.
 from __future__ import annotations
 
 import hashlib
-import hmac
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NoReturn, TypeAlias
+from typing import Final, TypeAlias
 
-from ....accountant.errors import ProtocolFault
-from ....accountant.randomness import Secret
-from ...crypto.keys import KEY_BYTES, Identity, KeyPair, agree, derive, lock, unlock, verify
-from .messages import SiloKey, SiloKeys
+from ....accountant.randomness import Secret, SecretHolder
+from ...crypto.keys import (
+    Identity,
+    KeyPair,
+    agree,
+    check_relayed,
+    derive,
+    lock,
+    relayed_fault,
+    unlock,
+    verify,
+)
+from .messages import SEED_BYTES, SiloKey, SiloKeys
 from .terms import WeightingTerms
 
 Roster: TypeAlias = Mapping[str, bytes]
 """The public half of each silo's identity, by name; known to all silos beforehand."""
 
-SEED_BYTES: Final = KEY_BYTES
-
 _PROTOCOL: Final = b"privplan private weighting 1"
 
 
 @dataclass(frozen=True)
-class PairKeys:
+class PairKeys(SecretHolder):
     """What two silos share: a key for each purpose."""
 
     seed: Secret
     histogram: Secret
     ciphertexts: Secret
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("Keys are not pickled or copied.")
 
 
 def facts(session: bytes, terms: WeightingTerms, modulus: bytes) -> bytes:
@@ -65,13 +68,7 @@ def pair_keys(
     Raises `ProtocolFault` unless there is exactly one signed key of every silo, one's own is what
     was sent, no two are equal, and none is malformed or of low order.
     """
-    if set(listed.publics) != set(names) or set(listed.signatures) != set(names):
-        raise _fault(f"{name} was not given one key of every silo.")
-    # The server relays the list: it must hold this silo's key as it was sent.
-    if not hmac.compare_digest(listed.publics[name], key_pair.public):
-        raise _fault(f"{name} was given another key in its own name.")
-    if len(set(listed.publics.values())) != len(names):
-        raise _fault(f"{name} was given one key under two names.")
+    check_relayed(name, key_pair.public, listed.publics, listed.signatures, names)
     keys = {}
     for other in names:
         if other != name:
@@ -91,7 +88,7 @@ def unlock_seed(keys: PairKeys, locked: bytes, receiver: str, agreed: bytes) -> 
     """Return the seed that silo 0 has locked; `ProtocolFault` if it was not for us, or spoilt."""
     seed = unlock(keys.seed, locked, _joined((b"seed", receiver.encode(), agreed)))
     if len(seed) != SEED_BYTES:
-        raise _fault(f"{receiver} was given a seed of a wrong length.")
+        raise relayed_fault(f"{receiver} was given a seed of a wrong length.")
     return seed
 
 
@@ -109,11 +106,3 @@ def _statement(name: str, public: bytes, agreed: bytes) -> bytes:
 
 def _joined(parts: Sequence[bytes]) -> bytes:
     return b"".join(len(part).to_bytes(8, "big") + part for part in parts)
-
-
-def _fault(what: str) -> ProtocolFault:
-    return ProtocolFault(
-        what,
-        "The server relays the silos' keys, and could put one of its own among them.",
-        "Find out what the server did, and begin a new session.",
-    )

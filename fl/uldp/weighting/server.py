@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import hmac
 from itertools import chain
-from typing import NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ....accountant.arrays import BoolArray
 from ....accountant.errors import InvalidInput, ProtocolFault
-from ....accountant.randomness import Stream
+from ....accountant.randomness import SecretHolder, Stream
 from ...crypto.oblivious import Sender, real_slots
 from ...crypto.paillier.blinding import aggregate
 from ...crypto.paillier.keys import generate
@@ -25,7 +24,6 @@ from ...crypto.paillier.processes import SERIAL, Workers
 from ...parties.network import Post, silo_name
 from .enrolment import SETUP
 from .histogram import inverses
-from .limits import limits
 from .messages import (
     Histogram,
     Inverses,
@@ -38,6 +36,7 @@ from .messages import (
     TransferOpening,
     TransferRequests,
     Update,
+    limits,
     numbers,
     separated,
 )
@@ -45,7 +44,7 @@ from .sampling import offered, transfer
 from .terms import WeightingTerms
 
 
-class Server:
+class Server(SecretHolder):
     """The server, in one session; its steps are called in their order, the setup's once.
 
     Raises `ProtocolFault` in any step where a message is not what it must be, and `MissingParty`
@@ -188,9 +187,6 @@ class Server:
 
     def __repr__(self) -> str:
         return "Server()"
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("What the server knows is not pickled or copied.")
 
 
 def _fault(what: str) -> ProtocolFault:

@@ -16,13 +16,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ....accountant.arrays import IntArray
 from ....accountant.errors import InvalidInput
+from ....accountant.randomness import SecretHolder
 from ...crypto.masks import words
 from ...crypto.oblivious import Receiver
 from ...crypto.paillier.blinding import blinded, keystream_length, units
@@ -32,13 +33,13 @@ from ...crypto.paillier.products import products
 from ...crypto.paillier.residues import Residues
 from ...parties.network import SERVER, Post, silo_name
 from .enrolment import Membership
-from .limits import limits
 from .messages import (
     Inverses,
     TransferAnswer,
     TransferOpening,
     TransferRequests,
     Update,
+    limits,
     separated,
 )
 from .sampling import common_slots, transfer
@@ -50,7 +51,7 @@ Noise: TypeAlias = Sequence[int] | Callable[[], Sequence[int]]
 """One silo's noise, D integers, or what draws it when it is needed."""
 
 
-class Silo:
+class Silo(SecretHolder):
     """One silo, in one session; its steps are called in their order in every round.
 
     `rounds` is how many are planned, which decides how random residues are made, and nothing else.
@@ -217,9 +218,6 @@ class Silo:
 
     def __repr__(self) -> str:
         return f"Silo({self._post.name})"
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("What a silo knows is not pickled or copied.")
 
 
 def _within(digits: NDArray[np.integer[Any]], largest: int) -> bool:

@@ -7,7 +7,6 @@ import pytest
 from scipy.sparse import csr_array
 
 from privplan.accountant.errors import InvalidInput
-from privplan.fl.data.federation import Federation
 from privplan.fl.fedpower import rows
 
 from ...cases import for_each
@@ -61,22 +60,10 @@ def test_records_are_dense_rows_in_the_order_of_the_federation(shape: tuple[int,
         assert (found == flat[made.silo == silo]).all()
 
 
-@for_each("kind", ["ratings", "records"])
-def test_a_part_of_a_nodes_rows(kind: str) -> None:
-    ratings = kind == "ratings"
-    made: Federation = rated(CELLS, users=5, silos=2, columns=4) if ratings else recorded()
-    whole = dense(rows.node_rows(made, 0))
-    for start, stop in ((0, 2), (1, 3), (2, 2), (0, 3)):
-        assert (dense(rows.node_rows(made, 0, start, stop)) == whole[start:stop]).all()
-    assert (dense(rows.node_rows(made, 0, 1)) == whole[1:]).all()
-
-
-@for_each(
-    ("silo", "start", "stop"), [(2, 0, 1), (-1, 0, 1), (0, 2, 1), (0, 0, 4), (0, -1, 1), (0, 4, 4)]
-)
-def test_rows_that_there_are_not_are_refused(silo: int, start: int, stop: int) -> None:
+@for_each("silo", [2, -1])
+def test_nodes_that_there_are_not_are_refused(silo: int) -> None:
     with pytest.raises(InvalidInput):
-        rows.node_rows(rated(CELLS, users=5, silos=2, columns=4), silo, start, stop)
+        rows.node_rows(rated(CELLS, users=5, silos=2, columns=4), silo)
 
 
 def test_rows_are_gathered_once_and_let_go_with_the_federation() -> None:

@@ -84,7 +84,7 @@ def test_removing_a_user_moves_nobody_to_the_other_side(tmp_path: Path) -> None:
 
 
 def test_rows_of_nobody_are_held_out_by_what_they_hold(tmp_path: Path) -> None:
-    from privplan.fl.tables.held_out import parted
+    from privplan.fl.tables.federated_table import parted
     from privplan.fl.tables.schema_file import schema_of
     from privplan.fl.tables.table import TableColumns, read_table
 
