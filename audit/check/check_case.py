@@ -14,7 +14,7 @@ from ..reproduction.reproduction import Change, Method, Reproduction
 from .bounds import Proof
 from .check_result import Severity
 from .checked_run import CheckedRun
-from .proving import prove
+from .proving import MOST_CHECK_WORK, prove
 from .second_layer import Recomputation
 from .standing import Standing
 
@@ -113,8 +113,12 @@ class CheckCase:
 
 
 def reference_of(run: CheckedRun) -> Bounds | None:
-    """Return what is proven of a run, under Poisson sampling where no sampler is stated."""
-    return _reference(prove(run))
+    """Return what is proven of a run, under Poisson sampling where no sampler is stated.
+
+    None where that is as much work as a part of the check may be.
+    """
+    proof = prove(run, MOST_CHECK_WORK // 8)
+    return None if proof.refused else _reference(proof)
 
 
 def _reference(proof: Proof) -> Bounds | None:

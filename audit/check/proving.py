@@ -33,18 +33,23 @@ BEYOND: Final = {
 MOST_CHECK_WORK: Final = 2_200
 """Most units of work of all runs that a description allows: some ten seconds."""
 
+LONG_RUN: Final = 1_000_000
+LONG_RUN_WORK: Final = 100
+"""Units of work of a run of so many steps besides: its losses take the largest grids."""
+
 ENDS: Final[tuple[End, End]] = ("least", "most")
 
 ALIKE: Final = ("poisson", "full")
 """Samplers for which a record that is set to zero is as one that is removed."""
 
 
-def prove(run: CheckedRun) -> Proof:
+def prove(run: CheckedRun, most: int = MOST_CHECK_WORK) -> Proof:
     """Return what is proven about every run that a description allows.
 
-    The upper end is the largest over its completions, the lower end the smallest.
+    The upper end is the largest over its completions, the lower end the smallest.  `most` are the
+    units of work that it may be.
     """
-    refusal = _too_much_work(run)
+    refusal = _too_much_work(run, most)
     if refusal:
         lacking = ("sampling.method",) if run.settings.method == UNKNOWN else ()
         return Proof(Bounds(0.0, math.inf), unbounded=refusal, lacking=lacking, refused=True)
@@ -56,7 +61,7 @@ def prove(run: CheckedRun) -> Proof:
     return _hull_of_units(proofs, runs)
 
 
-def _too_much_work(run: CheckedRun) -> str:
+def _too_much_work(run: CheckedRun, most: int) -> str:
     """Return why a description is too much work, before any of it is done; empty if it is not."""
     events: set[ev.Event] = set()
     for each in (run, run.of_users):
@@ -72,11 +77,11 @@ def _too_much_work(run: CheckedRun) -> str:
                     continue  # which is refused, or asked for, there
                 events |= {event for some in runs for event in events_of(some.run)}
     work = sum(map(_work_of, events))
-    if work <= MOST_CHECK_WORK:
+    if work <= most:
         return ""
     return (
         f"The runs that the description allows are {work:,} units of work, and the limit is "
-        f"{MOST_CHECK_WORK:,}: state more of what is open, first of all sampling.method."
+        f"{most:,}: state more of what is open, first of all sampling.method."
     )
 
 
@@ -85,7 +90,19 @@ def _work_of(event: ev.Event) -> int:
         work = work_of(event)
     except InvalidInput:  # too deep, and refused where it is accounted for
         return 0
-    return work if work <= MOST_WORK else 0  # one event of more is refused by itself
+    if work > MOST_WORK:
+        return 0  # which is refused by itself
+    return work + LONG_RUN_WORK if _steps_of(event) >= LONG_RUN else work
+
+
+def _steps_of(event: ev.Event) -> int:
+    """Return how often the release is made that an event repeats most."""
+    match event:
+        case ev.Repeat(count, inner):
+            return count * _steps_of(inner)
+        case ev.Compose(parts):
+            return max(map(_steps_of, parts), default=1)
+    return 1
 
 
 def _of_unit(run: CheckedRun) -> Proof:

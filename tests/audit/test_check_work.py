@@ -150,3 +150,24 @@ def test_a_budget_counts_what_is_then_accounted_for(
     monkeypatch.setattr(bounds, "bounds_on_epsilon", asking)
     of_file(tmp_path, "c.json", history(rows), **CLAIM, neighbours="add-remove", **facts)
     assert 0 < sum(map(work_of, set(asked))) <= sum(counted)
+
+
+LONG = {
+    "noise": {"noise_multiplier": 0.3, "clip": 0.1, "clip_source": "constant"},
+    "data": {"records": 549_367},
+    "sampling": {"method": "shuffled", "batch": 32},
+    "schedule": {"epochs": 1_000_000, "accumulation": 4},
+}
+
+
+def test_what_other_settings_would_prove_is_asked_only_where_it_is_little_work(
+    accounted: list[ev.Event],
+) -> None:
+    """Poisson batches of as many steps leave 28 runs open, each on the largest grids."""
+    claim = {"epsilon": 20.7, "delta_rule": "1/batches", "library": "opacus"}
+    result = check({"claim": claim, **LONG})
+    assert result.verdict == "false"
+    assert 0 < sum(map(proving._work_of, set(accounted))) <= MOST_CHECK_WORK
+    short = {**LONG, "schedule": {"epochs": 10, "accumulation": 4}}
+    causes = {each.id: each for each in check({"claim": claim, **short}).causes}
+    assert "Poisson sampling would prove" in causes["shuffled-loader"].says
