@@ -13,7 +13,6 @@ made under them is the question of `audit.budget`.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,16 +20,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ...accountant.errors import InvalidInput, PrivplanError, Unsupported, counted
+from ...accountant.errors import InvalidInput, PrivplanError, Unsupported
 from ...accountant.records import RunOpen
 from ...fl.declarations.registry import exactly_named
 from ...fl.declarations.toml_words import TABLE
-from ...fl.log import BadLine, LogWriter, Sidecar, read
+from ...fl.log import Sidecar
 from ...fl.log.canonical import SEALED
-from ...fl.log.reader import log_of
-from ...fl.log.signing import OTHER_KEY
 from ...fl.tables.table import Table
-from ..budget import audit_budget
 from ..configuration.comparison import require_as_configured
 from ..configuration.logged_settings import (
     announced_in_full,
@@ -42,10 +38,10 @@ from ..configuration.logged_settings import (
 )
 from ..edits import require_unedited
 from ..hazards.sidecar import require_fitting
-from ..ledger import Entry, Ledger
+from ..ledger import Ledger
 from ..ledger.entries import require_commitments
 from ..measurement import Measurement, Tier
-from ..results import append_results, results_in
+from ..results import append_results
 from ..verify import Verification, verify
 from .given_code import with_code_of
 from .own_table import place_of, with_own_table
@@ -59,6 +55,7 @@ if TYPE_CHECKING:
     )
 
     from ...fl.settings.schema import Settings
+from .attacked_log import ledger_of, verified_log, warnings_of
 
 DEFAULT_TIERS: Final[tuple[Tier, ...]] = ("claim", "robust", "residual")
 """The tiers that are taken unless others are requested: they read no private record."""
@@ -105,8 +102,8 @@ def attack(
     `Unsupported` where nothing can be attacked; `MissingExtra`; `LogBroken`.
     """
     path, wanted = Path(folder), request or AttackRequest()
-    verified = _verified_log(path, public_key, expected_head)
-    ledger = _ledger(path, append, key)
+    verified = verified_log(path, public_key, expected_head)
+    ledger = ledger_of(path, append, key)
     opened = ledger.opened
     require_unedited(path)
     settings = with_code_of(settings_in(opened), wanted.code)
@@ -126,7 +123,7 @@ def attack(
         tier_functions=tier_functions or TierFunctions.default(),
         verified=verified,
     )
-    attack_run.warnings += _warnings(path, opened)
+    attack_run.warnings += warnings_of(path, opened)
     return attack_run.run()
 
 
@@ -388,69 +385,6 @@ class _Attack:
         self.failures.append(error)
         why = " ".join(part for part in (error.what, error.why) if part)
         self.skipped += [SkippedTier(tier, why) for tier in tiers]
-
-
-def _verified_log(
-    folder: Path, public_key: Ed25519PublicKey | None, expected_head: str | None
-) -> Verification:
-    """Return what a log turned out to be; raise where it is bad, or not the one that is meant."""
-    verified = verify(folder, public_key, expected_head=expected_head)
-    if verified.first_bad is not None and verified.first_bad[1] == OTHER_KEY:
-        raise InvalidInput(
-            f"The log in {folder} is not signed by the key that was given: line "
-            f"{verified.first_bad[0]} is signed by another key.",
-            "Whoever signed it may have written all of it.",
-            "Give the public key of the owner of the run, or ask the owner for the log.",
-        )
-    if verified.first_bad is not None:
-        raise BadLine(log_of(folder), *verified.first_bad)
-    if verified.mismatch is not None:
-        raise InvalidInput(
-            f"The log in {folder} is not the one that was expected: {verified.mismatch}.",
-            "An attack on another log says nothing about the run.",
-            f"privplan audit log {shlex.quote(str(folder))}",
-        )
-    return verified
-
-
-def _ledger(folder: Path, append: bool, key: Ed25519PrivateKey | None) -> Ledger:
-    """Return what a log says that is whole, and that takes results if it is to."""
-    if append:
-        # Fails before any work where the log is being written, or the key is another's.
-        LogWriter.reopen(folder, key=key).close()
-    lines = tuple(read(folder))  # all of them: the first bad one is an error
-    if not lines or not isinstance(lines[0].record, RunOpen):
-        raise InvalidInput(
-            f"The log in {folder} opens no run.",
-            "Its first line must be a `run.open`, which says what is promised and to whom.",
-            "Give the folder of a run.",
-        )
-    return Ledger.of(Entry(line.number, line.seq, line.record) for line in lines)
-
-
-def _warnings(folder: Path, opened: RunOpen) -> list[str]:
-    """Return the warnings that a reader of the results needs."""
-    warnings = []
-    budget = audit_budget(folder)
-    if not budget.ok:
-        what = "supports no number, and claims none"
-        if budget.supported:
-            errors = [hazard.id for hazard in budget.hazards if hazard.severity == "error"]
-            what = f"has errors ({', '.join(errors)})"
-        elif budget.supported is not None:
-            what = "does not support its claim, whatever is measured"
-        warnings.append(f"What stands in the log {what}. See: privplan audit budget")
-    if not budget.complete:
-        warnings.append("The run is not closed; what is judged is the whole of its plan.")
-    if opened.randomness.source == "seeded":
-        warnings.append("The run's noise comes from a seed: it protects nobody.")
-    before = sum(result.tier in ("claim", "robust") for result in results_in(folder))
-    if before:
-        warnings.append(
-            f"The log holds {counted(before, 'result')} of earlier attacks. Each may err with the "
-            "probability that it states; do not choose among them."
-        )
-    return warnings
 
 
 def _silent(_: str) -> None:

@@ -4,7 +4,8 @@ How canaries enter a system and what an observer is handed is in `fl.canaries` a
 folder; here are scores, thresholds, tiers and verdicts.
 """
 
+from .claim_tier import claim_tier
 from .rehearsal import CanaryRehearsal, rehearse
-from .tiers import claim_tier, robust_tier
+from .robust_tier import robust_tier
 
 __all__ = ["CanaryRehearsal", "claim_tier", "rehearse", "robust_tier"]

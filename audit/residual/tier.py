@@ -27,7 +27,7 @@ from ...fl.aggregation.residuals import EARLIER
 from ...fl.files import atomic
 from ...fl.log import Line, read
 from ..measurement import STRICT_LEVELS, Measurement
-from . import noise_tests
+from . import exact_tests, noise_tests
 from .noise_tests import NoiseTest
 from .p_values import holm
 from .sealed_statistics import Run, read_run
@@ -47,18 +47,18 @@ TESTS_BY_CHANCE: Final[tuple[Test, ...]] = (
     noise_tests.shape,
     noise_tests.over_time,
     noise_tests.across_silos,
-    noise_tests.zeros,
+    exact_tests.zeros,
 )
 
 EQUAL_NOISE_SHARE: Final = 0.02
 """The part of alpha for noise that is equal by chance; the rest is for the questions above."""
 
 CERTAIN_TESTS: Final[tuple[Test, ...]] = (
-    noise_tests.norms,
-    noise_tests.sums,
-    noise_tests.weights,
-    noise_tests.schedule,
-    noise_tests.drawn,
+    exact_tests.norms,
+    exact_tests.sums,
+    exact_tests.weights,
+    exact_tests.schedule,
+    exact_tests.drawn,
 )
 
 ASSUMES: Final = (
@@ -111,7 +111,7 @@ def judged(run: Run, alpha: float) -> tuple[Measurement, ...]:
     adjusted = [
         min(1.0, p / (1.0 - EQUAL_NOISE_SHARE)) for p in holm([test.p for test in by_chance])
     ]
-    equal = noise_tests.equal(run)
+    equal = exact_tests.equal(run)
     certain = [answer for test in CERTAIN_TESTS if (answer := test(run)) is not None]
     answers = [
         *zip(by_chance, adjusted, strict=True),

@@ -16,13 +16,10 @@ from ..observers.names import coalitions_in
 from .data_table import DataSettings, SiloFiles
 from .dataset_defaults import Defaults, dataset_defaults
 from .declaration import Declaration, blame_package
+from .evaluation_table import HELD_OUT_SHARE, HELD_OUT_TEST, EvaluationSettings, LogSettings
 from .registry import declaration_of
 from .shared_tables import (
-    HELD_OUT_SHARE,
-    HELD_OUT_TEST,
     NO_TRAINING,
-    EvaluationSettings,
-    LogSettings,
     PrivacySettings,
     RunSettings,
     SecuritySettings,

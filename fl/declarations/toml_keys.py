@@ -9,14 +9,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from .data_table import DataSettings
-from .shared_tables import (
-    EvaluationSettings,
-    LogSettings,
-    PrivacySettings,
-    RunSettings,
-    SecuritySettings,
-    TrainingSettings,
-)
+from .evaluation_table import EvaluationSettings, LogSettings
+from .shared_tables import PrivacySettings, RunSettings, SecuritySettings, TrainingSettings
 from .toml_key import Key, keys_of
 
 SHARED_TABLES: Final[Mapping[str, type[Any]]] = {

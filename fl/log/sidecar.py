@@ -20,6 +20,7 @@ from typing import Any, Final, Self, SupportsFloat, SupportsIndex
 from ...accountant.errors import InvalidInput, kind_of
 from ...accountant.records import AuditResult, RoundRelease, RunOpen
 from ...accountant.regular_file import regular_content
+from .append_file import AppendFile, sync_folder
 from .canonical import SEALED, canonical, digest, is_hash, parsed
 from .reader import read
 
@@ -226,3 +227,36 @@ def _plain(value: object, name: str) -> object:
         "The sidecar is JSON.",
         "Give texts, numbers, lists and objects with text keys.",
     )
+
+
+def checked_sidecar(folder: Path) -> AppendFile:
+    """Return the sidecar to add to; whatever stands there must be one."""
+    path = folder / SEALED
+    if path.exists():
+        Sidecar.read(folder)
+    return opened_sidecar(path)
+
+
+def opened_sidecar(path: Path) -> AppendFile:
+    """Return the sidecar without a torn last line, whose commitments were never given out."""
+    if not path.exists():
+        return new_sidecar(path)
+    file = AppendFile.open(path)
+    try:
+        file.restrict_to_owner()
+        file.truncate(whole_size(regular_content(path, MAX_SIDECAR_BYTES, within=path.parent)))
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def new_sidecar(path: Path) -> AppendFile:
+    """Return a new sidecar whose name, and those beside it, are on the disk."""
+    file = AppendFile.create(path, 0o600)
+    try:
+        sync_folder(path.parent)
+    except BaseException:
+        file.close()
+        raise
+    return file

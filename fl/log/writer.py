@@ -30,15 +30,14 @@ from ...accountant.records import (
     RunOpen,
     RunRecover,
 )
-from ...accountant.regular_file import regular_content
 from . import signing
-from .append_file import AppendFile, new_folder, sync_folder
+from .append_file import AppendFile, new_folder
 from .append_permission import require_fit_for_results, require_fit_for_resuming
 from .canonical import CHAIN, LOG, LONGEST, SEALED, START, canonical, chained, parsed
 from .decoding import Decoder
 from .reader import Scan
 from .record_order import RecordOrder
-from .sidecar import MAX_SIDECAR_BYTES, Sidecar, sealed_lines, whole_size
+from .sidecar import checked_sidecar, new_sidecar, opened_sidecar, sealed_lines
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -115,7 +114,7 @@ class LogWriter:
         new_folder(folder_path)
         log = AppendFile.create(folder_path / LOG, 0o666)
         try:
-            sealed = _new_sidecar(folder_path / SEALED)
+            sealed = new_sidecar(folder_path / SEALED)
         except BaseException:
             log.close()
             raise
@@ -157,7 +156,7 @@ class LogWriter:
             scan = Scan(folder_path)
             require_fit_for_resuming(scan, key)
             progress = _resumable(scan)
-            sealed = _sidecar(folder_path / SEALED)
+            sealed = opened_sidecar(folder_path / SEALED)
             # A torn last line was never confirmed: nothing rests on it, and the next stands there.
             log.truncate(scan.size)
             writer = cls(
@@ -264,7 +263,7 @@ class LogWriter:
             lines, commitments = sealed_lines(items, self._records - 1 if self._records else None)
             if lines:
                 if self._sealed is None:
-                    self._sealed = _checked_sidecar(self.folder)
+                    self._sealed = checked_sidecar(self.folder)
                 self._trouble = "a write was interrupted"
                 self._sealed.write(lines, durable=self._fsync == "always")
                 self._trouble = ""
@@ -394,36 +393,3 @@ def _resumable(scan: Scan) -> Progress:
             "Start a new run in a new folder.",
         )
     return progress
-
-
-def _checked_sidecar(folder: Path) -> AppendFile:
-    """Return the sidecar to add to; whatever stands there must be one."""
-    path = folder / SEALED
-    if path.exists():
-        Sidecar.read(folder)
-    return _sidecar(path)
-
-
-def _sidecar(path: Path) -> AppendFile:
-    """Return the sidecar without a torn last line, whose commitments were never given out."""
-    if not path.exists():
-        return _new_sidecar(path)
-    file = AppendFile.open(path)
-    try:
-        file.restrict_to_owner()
-        file.truncate(whole_size(regular_content(path, MAX_SIDECAR_BYTES, within=path.parent)))
-    except BaseException:
-        file.close()
-        raise
-    return file
-
-
-def _new_sidecar(path: Path) -> AppendFile:
-    """Return a new sidecar whose name, and those beside it, are on the disk."""
-    file = AppendFile.create(path, 0o600)
-    try:
-        sync_folder(path.parent)
-    except BaseException:
-        file.close()
-        raise
-    return file

@@ -15,13 +15,12 @@ from typing import Any, Final, TypeVar
 from ...accountant.errors import InvalidInput, kind_of
 from ..declarations.data_table import DataSettings
 from ..declarations.declaration import AS_PUBLISHED, Declaration
+from ..declarations.evaluation_table import EvaluationSettings, LogSettings
 from ..declarations.own_code import is_own, logged_reference
 from ..declarations.registry import declaration_of
 from ..declarations.sealed_items import sealed_items
 from ..declarations.shared_tables import (
     NO_TRAINING,
-    EvaluationSettings,
-    LogSettings,
     PrivacySettings,
     RunSettings,
     SecuritySettings,

@@ -15,13 +15,13 @@ from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput
 from privplan.audit.canaries import CanaryRehearsal, claim_tier, rehearse, robust_tier
 from privplan.audit.canaries.rehearsal import fisher_weights, likelihood_ratios
+from privplan.audit.canaries.robust_tier import AGAINST_ANY, AGAINST_CURVE, _GuessTest
 from privplan.audit.canaries.selection import (
     choose_test,
     correct_guesses,
     expected_accuracy,
     guess_count,
 )
-from privplan.audit.canaries.tiers import AGAINST_ANY, AGAINST_CURVE, _GuessTest
 from privplan.audit.measurement import (
     CALL_ERROR_PROBABILITY,
     STRICT_LEVELS,

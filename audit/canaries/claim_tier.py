@@ -1,9 +1,8 @@
-"""The tiers claim and robust: two tests of a rehearsal, never combined into one number.
+"""The tier claim: is what ran the claimed mechanism, or one with less noise?
 
-claim     is what ran the claimed mechanism, or one with less noise?  Tight, under the assumption
-          that it is of the claimed family and treats canaries alike.
-robust    the same, for a mechanism that may treat canaries as differently, and make them depend
-          on each other, as it likes.  It is far from tight: half of the truth, or a little more.
+It is tight, under the assumption that the mechanism is of the claimed family and treats canaries
+alike.  `robust_tier` is the other test of a rehearsal, without it; the two are never combined into
+one number.
 
 Both make their tests at two levels (`audit.measurement`): at the strict one the claim is
 contradicted, at the other one alone the result is unusual.  The number is the larger lower bound of
@@ -13,7 +12,6 @@ the two, and its confidence is 1 - alpha.  So whatever is above the claim is unu
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,20 +20,17 @@ import numpy as np
 from ...accountant import events as ev
 from ...accountant import rounding, validate
 from ...accountant.account import account
-from ...accountant.arrays import FloatArray
-from ...accountant.errors import InvalidInput, Unsupported
-from ..measurement import ANY_MECHANISM, Curve, Levels, Measurement, Verdict, levels_of, one_in
+from ...accountant.errors import InvalidInput
+from ..measurement import Curve, Measurement, Verdict, levels_of, one_in
 from ..statistics import (
     FamilyResult,
     claim_only,
     family_test,
-    mahloujifar,
     roc,
-    steinke,
     trade_off,
 )
 from .rehearsal import CanaryRehearsal
-from .selection import Choice, choose_test, correct_guesses, expected_accuracy, guess_count
+from .selection import Choice, choose_test
 
 ASSUMES_FAMILY: Final = (
     "the mechanism is of the claimed family, with all of its noise multiplied by one factor",
@@ -44,26 +39,10 @@ ASSUMES_FAMILY: Final = (
 
 ASSUMES_COINS: Final = "fair and independent coins; canaries may depend on each other in any way"
 
-ASSUMES_CURVE: Final = (
-    "the value: what ran keeps the trade-off curve of the claim with its noise multiplied by some "
-    "factor; it may be any mechanism that does, and a claim whose own curve is refuted is refuted "
-    "for every mechanism"
-)
-
-ASSUMES_NOTHING: Final = (
-    "the epsilon of any mechanism: nothing else; if what ran is (epsilon, delta)-private for the "
-    "unit, its epsilon is at least that"
-)
-
-AGAINST_CURVE: Final = "right guesses in one run, against the claim's curve"
-AGAINST_ANY: Final = "right guesses in one run, against any mechanism"
 
 MAY_BE_CHANCE: Final = " That may be chance."
 
 MAX_UNITS_NEEDED: Final = 10**9
-
-MIN_CANARIES_ROBUST: Final = 40
-"""Canaries of a robust bound, at least: of fewer, not even right guesses would show much."""
 
 
 def claim_tier(
@@ -86,7 +65,7 @@ def claim_tier(
             "Ask for the tier robust, which needs no claim.",
         )
     at = rehearsal.delta if delta is None else validate.open_probability(delta=delta)
-    levels, claimed = levels_of("claim", alpha), _claimed(rehearsal, at)
+    levels, claimed = levels_of("claim", alpha), claimed_of(rehearsal, at)
     choices = [
         choose_test(rehearsal, alpha=level / 2.0, rng=np.random.default_rng([seed, 1]))
         for level in (levels.rest, levels.strict)
@@ -96,9 +75,9 @@ def claim_tier(
     require_enough(rehearsal, event, share * levels.rest)
     usual = _tests(rehearsal, event, at, share * levels.rest, choices[0])
     strict = _tests(rehearsal, event, at, share * levels.strict, choices[1])
-    verdict = _verdict(
-        any(_above(test.result, claimed) for test in strict),
-        any(_above(test.result, claimed) for test in usual),
+    verdict = verdict_of(
+        any(is_above(test.result, claimed) for test in strict),
+        any(is_above(test.result, claimed) for test in usual),
     )
     best = max((*usual, *strict), key=lambda test: (test.result.rejected, test.result.epsilon))
     result, counts = best.result, best.result.counts
@@ -121,7 +100,7 @@ def claim_tier(
         proves=_of_the_claim(result, verdict),
         assumes=(*ASSUMES_FAMILY, *few, *rehearsal.note),
         sample={
-            **_size(rehearsal),
+            **size_of(rehearsal),
             "tested": counts.negatives + counts.positives,
             "false alarms": counts.false_alarms,
             "misses": counts.misses,
@@ -130,7 +109,7 @@ def claim_tier(
             "noise factor": "none rejected" if result.factor is None else result.factor,
         },
         curves={
-            **_curves(rehearsal),
+            **curves_of(rehearsal),
             "claimed": tuple(trade_off(event, rehearsal.neighbours).curve()),
         },
     )
@@ -157,7 +136,7 @@ def _tests(
     return ranked, _Test(split, choice.statistic, choice.where)
 
 
-def _above(result: FamilyResult, claimed: float | None) -> bool:
+def is_above(result: FamilyResult, claimed: float | None) -> bool:
     """Return whether the claim is rejected: its mechanism, or the number that is stated of it.
 
     They are one, but for a method as published, whose paper's number its noise may not give.
@@ -165,170 +144,8 @@ def _above(result: FamilyResult, claimed: float | None) -> bool:
     return result.rejected or (claimed is not None and result.epsilon > claimed)
 
 
-def _verdict(strict: bool, usual: bool) -> Verdict:
+def verdict_of(strict: bool, usual: bool) -> Verdict:
     return "contradicted" if strict else "unusual" if usual else "not-contradicted"
-
-
-def robust_tier(
-    rehearsal: CanaryRehearsal, *, delta: float | None = None, alpha: float = 0.05
-) -> Measurement:
-    """Return how much of epsilon right guesses show, however canaries depend on each other.
-
-    Two bounds, at half each of what the strict level leaves of alpha.  The value is that of the
-    claim's trade-off curve (Mahloujifar): the epsilon of the claim with as much noise as is still
-    refuted.  Beside it, in `sample`, stands what holds of any mechanism (Steinke), which is less;
-    it is the value where the claim's noise cannot be scaled, or no engine bounds the scaled claim's
-    epsilon from below.  The strict level is all the curve's,
-    for it sees more; or Steinke's where there is none.  The numbers of guesses are fixed by claim
-    and level.  Where nothing is claimed, half of the units are guessed, and the value is Steinke's
-    at alpha.  Raises `InvalidInput` for too few canaries.
-    """
-    at = rehearsal.delta if delta is None else validate.open_probability(delta=delta)
-    validate.open_probability(alpha=alpha)
-    if rehearsal.canaries < MIN_CANARIES_ROBUST:
-        raise InvalidInput(
-            f"{rehearsal.canaries} canaries are too few to guess about.",
-            "Guesses that are all right would show little.",
-            f"Give {MIN_CANARIES_ROBUST} canaries or more.",
-        )
-    levels, claimed = levels_of("robust", alpha), _claimed(rehearsal, at)
-    if rehearsal.event is None:
-        guesses = _guess_without_claim(rehearsal, at, alpha)
-    else:
-        guesses = _guess_claim(rehearsal, at, levels, claimed)
-    return Measurement(
-        tier="robust",
-        what=guesses.what,
-        value=guesses.value,
-        kind="lower-bound",
-        claimed=claimed,
-        contradicted=guesses.verdict == "contradicted",
-        unusual=guesses.verdict == "unusual",
-        level=levels.strict,
-        confidence=1.0 - alpha,
-        delta=at,
-        unit=rehearsal.unit,
-        neighbours=rehearsal.neighbours,
-        observer=rehearsal.observer,
-        proves=_by_verdict(guesses.proves, guesses.verdict),
-        assumes=(*guesses.assumes, *rehearsal.note),
-        sample={**_size(rehearsal), **guesses.sample},
-        curves=_curves(rehearsal),
-    )
-
-
-@dataclass(frozen=True)
-class _GuessResult:
-    """A lower bound from guesses, and its verdict on the claim."""
-
-    what: str
-    value: float
-    verdict: Verdict
-    proves: str
-    assumes: tuple[str, ...]
-    sample: Mapping[str, float | int | str]
-
-
-def _guess_without_claim(rehearsal: CanaryRehearsal, delta: float, alpha: float) -> _GuessResult:
-    """Return Steinke's bound from half of the units, where nothing is claimed."""
-    units, scores, guesses = rehearsal.canaries, rehearsal.scores, rehearsal.canaries // 2
-    middle = np.quantile(scores, (0.1, 0.9)).mean()  # between those in and those out
-    right = correct_guesses(scores - middle, rehearsal.coins, guesses)
-    value = steinke(units, guesses, right, delta=delta, alpha=alpha)
-    sample: dict[str, float | int | str] = {"guesses": guesses, "right": right}
-    return _GuessResult(
-        AGAINST_ANY,
-        value,
-        "not-contradicted",
-        _of_any(value),
-        (ASSUMES_COINS, ASSUMES_NOTHING),
-        sample,
-    )
-
-
-def _guess_claim(
-    rehearsal: CanaryRehearsal, delta: float, levels: Levels, claimed: float | None
-) -> _GuessResult:
-    """Return the bounds from guesses of a claim, and the verdict at both levels."""
-    guess_test = _GuessTest(rehearsal, delta, expected_accuracy(rehearsal))
-    # alpha = strict + rest; the rest is shared by the mechanism-free bound and the curve's.
-    half = levels.rest / 2.0
-    mechanism_free, any_sample = guess_test.against_any(half)
-    above = claimed is not None and mechanism_free > claimed
-    try:
-        usual, usual_sample = guess_test.against_curve(half)
-        strict, strict_sample = guess_test.against_curve(levels.strict)
-    except Unsupported:  # more of its noise need not protect more: there are no curves to refute
-        least, sample = guess_test.against_any(levels.strict)
-        verdict = _verdict(claimed is not None and least > claimed, above)
-        best = (mechanism_free, any_sample) if mechanism_free >= least else (least, sample)
-        return _GuessResult(
-            AGAINST_ANY,
-            best[0],
-            verdict,
-            _of_any(best[0]),
-            (ASSUMES_COINS, ASSUMES_NOTHING),
-            best[1],
-        )
-    result, sample = max(
-        ((usual, usual_sample), (strict, strict_sample)),
-        key=lambda test: (test[0].rejected, test[0].epsilon),
-    )
-    verdict = _verdict(_above(strict, claimed), above or _above(usual, claimed))
-    proves = _of_any(mechanism_free)
-    if result.factor is not None and result.epsilon > 0.0:
-        proves = (
-            f"No mechanism with the claim's trade-off curve for {rounding.up(result.factor)} times "
-            f"the noise guesses so well; that curve has epsilon {rounding.down(result.epsilon)} or "
-            f"more. {proves}"
-        )
-    return _GuessResult(
-        what=AGAINST_CURVE,
-        value=result.epsilon or mechanism_free,
-        verdict=verdict,
-        proves=proves,
-        assumes=(ASSUMES_COINS, ASSUMES_CURVE, ASSUMES_NOTHING),
-        sample={**sample, ANY_MECHANISM: mechanism_free},
-    )
-
-
-@dataclass(frozen=True)
-class _GuessTest:
-    """Tests by guesses about a rehearsal; claim and level fix the number of guesses."""
-
-    rehearsal: CanaryRehearsal
-    delta: float
-    expected: FloatArray
-
-    def against_any(self, level: float) -> tuple[float, Mapping[str, float | int | str]]:
-        """Return the bound of any mechanism, and the guesses that gave it."""
-        units = self.rehearsal.canaries
-
-        def bound(guesses: int, right: int) -> float:
-            return steinke(units, guesses, right, delta=self.delta, alpha=level)
-
-        guesses = guess_count(self.rehearsal, self.expected, bound)
-        right = correct_guesses(self.rehearsal.scores, self.rehearsal.coins, guesses)
-        return bound(guesses, right), {"guesses": guesses, "right": right}
-
-    def against_curve(self, level: float) -> tuple[FamilyResult, Mapping[str, float | int | str]]:
-        """Return the bound of the claim's curve; raise `Unsupported` where there is none."""
-        rehearsal = self.rehearsal
-        assert rehearsal.event is not None
-        event = rehearsal.event
-
-        def bound(guesses: int, right: int) -> FamilyResult:
-            return mahloujifar(
-                rehearsal.canaries, guesses, right, event, rehearsal.neighbours, self.delta, level
-            )
-
-        guesses = guess_count(rehearsal, self.expected, lambda *both: bound(*both).epsilon)
-        right = correct_guesses(rehearsal.scores, rehearsal.coins, guesses)
-        return bound(guesses, right), {"guesses": guesses, "right": right}
-
-
-def _of_any(epsilon: float) -> str:
-    return f"Whatever ran, its epsilon is at least {rounding.down(epsilon)}."
 
 
 def require_enough(rehearsal: CanaryRehearsal, event: ev.Event, alpha: float) -> None:
@@ -394,7 +211,7 @@ def _canaries(needed: int) -> int:
     return 2 * needed + 6 * math.isqrt(needed) + 6
 
 
-def _claimed(rehearsal: CanaryRehearsal, delta: float) -> float | None:
+def claimed_of(rehearsal: CanaryRehearsal, delta: float) -> float | None:
     """Return the epsilon that is claimed at this delta."""
     if rehearsal.event is None or delta == rehearsal.delta:
         return rehearsal.claimed
@@ -426,19 +243,19 @@ def _of_the_claim(result: FamilyResult, verdict: Verdict) -> str:
     )
 
 
-def _by_verdict(proves: str, verdict: Verdict) -> str:
+def by_verdict(proves: str, verdict: Verdict) -> str:
     """Return what guesses prove, with what it means that it is above the claim by chance."""
     if verdict != "unusual":
         return proves
     return f"{proves}{MAY_BE_CHANCE}"
 
 
-def _size(rehearsal: CanaryRehearsal) -> dict[str, float | int | str]:
+def size_of(rehearsal: CanaryRehearsal) -> dict[str, float | int | str]:
     into = int(rehearsal.coins.sum())
     return {"canaries": rehearsal.canaries, "in": into, "rounds": rehearsal.rounds}
 
 
-def _curves(rehearsal: CanaryRehearsal) -> dict[str, Curve]:
+def curves_of(rehearsal: CanaryRehearsal) -> dict[str, Curve]:
     """Return measured rates at many thresholds: for plots, and without confidence."""
     points = roc(rehearsal.scores, rehearsal.coins).curve()
     return {
