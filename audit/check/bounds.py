@@ -312,7 +312,7 @@ def _shows_nothing_for_certain(run: CheckedRun) -> bool:
     several = settings.unit == "user" and (settings.records_per_user or 1) > 1
     # An event does not say whether the records of a user are clipped each or together.
     together = run.event is not None and several and settings.clip_bounds != "record"
-    return divided or together or run.weights == "unequal"
+    return divided or together or run.weights == "unequal" or run.shows_nothing
 
 
 def _pays(release: ExtraRelease) -> bool:

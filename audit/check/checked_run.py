@@ -77,7 +77,11 @@ class CheckedRun:
     only bounds others at that end: its other end is that of no run.  `of_users` is the same
     description with users protected, where it leaves that open.  `uncounted` says that rate and
     batch are of what nobody counted, and `rate_follows` that a stated rate says no more than the
-    batch and what it is drawn from.
+    batch and what it is drawn from.  `records_of_user` are the most
+    of one user, whoever is protected; `among_users` says that users may be protected as well as
+    records, `presence_is_seen` that others show whether a unit was drawn, and `shows_nothing` that
+    nothing bounds the run from below.  With `several_starts`, steps and epochs may be those of one
+    start or of all.
     """
 
     settings: RunSettings
@@ -111,6 +115,11 @@ class CheckedRun:
     upper_only: str = ""
     chosen_rate: bool = False
     of_users: CheckedRun | None = None
+    records_of_user: int | None = None
+    among_users: bool = False
+    presence_is_seen: bool = False
+    shows_nothing: bool = False
+    several_starts: bool = False
     uncounted: bool = False
     rate_follows: bool = False
 
@@ -136,7 +145,9 @@ class CheckedRun:
             return None
         batch = self.settings.batch
         sizes: tuple[int | None, ...] = (self.units, self.settings.records)
-        if self.settings.sampled == "records" and self.settings.records is not None:
+        if self.settings.unit == "user" and self.settings.sampled is not None:
+            sizes = (self.drawn_from,)
+        elif self.settings.sampled == "records":
             sizes = (self.settings.records,)
         return next(
             (size for size in sizes if size is not None and (batch is None or batch <= size)), None
@@ -161,6 +172,7 @@ class CheckedRun:
         """Return the run that a description describes, with its claim in a currency."""
         currency = currency or claimed_currencies(description)[0]
         settings, event = settings_of(description), description.event
+        of_user = settings.records_per_user
         if settings.unit != "user":
             # A record is no more than one, and a silo is hidden by no sample of its users' records.
             settings = replace(settings, records_per_user=None)
@@ -221,6 +233,8 @@ class CheckedRun:
             upper_only=_upper_only(description),
             chosen_rate=rests_on_a_chosen_rate(description),
             of_users=_of_users(description, currency),
+            several_starts=settings.restarts > 1,
+            records_of_user=of_user,
             uncounted=uncounted,
             rate_follows=_rate_follows(description, settings),
         )

@@ -29,6 +29,7 @@ class Convention:
 RELATION: Final = "relation"
 CHOSEN_RATE: Final = "chosen-rate"
 USER_CLIP: Final = "user-clip"
+RECORD_CLIP: Final = "record-clip"
 
 CONVENTIONS: Final = (
     Convention(
@@ -40,6 +41,12 @@ CONVENTIONS: Final = (
         "data.records_per_user",
         "clipped and drawn as a whole",
         "A user is drawn as a whole, and what it contributes is clipped as a whole.",
+    ),
+    Convention(
+        RECORD_CLIP,
+        "data.records_per_user",
+        "drawn and clipped by itself",
+        "A record is drawn and clipped by itself, whoever else's there are of its user.",
     ),
     Convention("no-accumulation", "schedule.accumulation", 1, "A noise draw takes one batch."),
     Convention("one-run", "schedule.restarts", 1, "One accountant counted all that was released."),
@@ -74,6 +81,7 @@ def conventions_of(run: CheckedRun) -> tuple[Convention, ...]:
         and not (each.id == "records-public" and run.settings.neighbours != "add-remove")
         and not (each.id == "unit-record" and run.of_users is not None)
         and not (each.id == USER_CLIP and not _users_are_wholes(run))
+        and not (each.id == RECORD_CLIP and not _records_are_alone(run))
     )
 
 
@@ -86,8 +94,17 @@ def _users_are_wholes(run: CheckedRun) -> bool:
     return users.settings.unit == "user" and users.event is None and not is_said
 
 
+def _records_are_alone(run: CheckedRun) -> bool:
+    """Return whether a record is protected, users are counted, and nobody said who is drawn."""
+    settings, said = run.settings, (run.settings.sampled, run.settings.clip_bounds)
+    counted = settings.users is not None and run.of_users is None and run.event is None
+    return settings.unit == "record" and counted and said == (None, None)
+
+
 def _with_several_records(run: CheckedRun) -> CheckedRun:
     users = run.of_users
+    if users is None and run.settings.unit == "record":
+        return replace(run, records_of_user=2)
     if users is None:
         return run.with_settings(records_per_user=2)
     return replace(run, of_users=users.with_settings(records_per_user=2))
@@ -106,7 +123,7 @@ def without_conventions(run: CheckedRun, proof: Proof) -> Proof:
     if keys:
         why = "Conventions are opened (--strict), and without them nothing bounds the run."
         lower = proof.bounds.lower
-        if any(each.id == USER_CLIP for each in in_force):
+        if any(each.id in (USER_CLIP, RECORD_CLIP) for each in in_force):
             # Users of several records may be drawn, or clipped, record by record.
             several = prove(_with_several_records(run)).bounds
             lower = 0.0 if several is None else min(lower, several.lower)

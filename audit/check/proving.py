@@ -55,7 +55,7 @@ def prove(run: CheckedRun, most: int = MOST_CHECK_WORK) -> Proof:
         return Proof(Bounds(0.0, math.inf), unbounded=refusal, lacking=lacking, refused=True)
     if run.of_users is None:
         return _of_unit(run)
-    of_records = replace(run, of_users=None)
+    of_records = replace(run, of_users=None, among_users=True)
     proofs = {"record": _of_unit(of_records), "user": _of_unit(run.of_users)}
     runs = {"record": of_records, "user": run.of_users}
     return _hull_of_units(proofs, runs)
@@ -64,7 +64,8 @@ def prove(run: CheckedRun, most: int = MOST_CHECK_WORK) -> Proof:
 def _too_much_work(run: CheckedRun, most: int) -> str:
     """Return why a description is too much work, before any of it is done; empty if it is not."""
     events: set[ev.Event] = set()
-    for each in (run, run.of_users):
+    records = run if run.of_users is None else replace(run, among_users=True)
+    for each in (records, run.of_users):
         if each is None:
             continue
         method = each.settings.method

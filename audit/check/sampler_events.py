@@ -46,7 +46,8 @@ def _in_separate_batches(draws: PhaseDraws, draw: ev.Event) -> ev.Event:
 def _poisson(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
     """Return Poisson samples: one in each noise draw, or several that are drawn independently."""
     steps = draws.phase.steps
-    upper: ev.Event = ev.Repeat(steps, ev.Poisson(draws.rate, draws.upper))
+    seen = ev.ClientSampled if run.presence_is_seen else ev.Poisson
+    upper: ev.Event = ev.Repeat(steps, seen(draws.rate, draws.upper))
     lower: ev.Event = ev.Repeat(steps, ev.Poisson(draws.lower_rate, draws.lower))
     if draws.batches > 1:
         upper = _in_separate_batches(draws, draws.upper)
@@ -160,9 +161,11 @@ def _with_replacement(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
     if run.drawn_from is None:
         present = BoundingEvent(_present(run, draws, draws.lower_rate), "add-remove")
         return _lacking_population(run, ((present,),))
-    if run.settings.unit == "user" and run.settings.sampled == "records":
+    several = (run.settings.records_per_user or 2) > 1
+    if run.settings.unit == "user" and run.settings.sampled == "records" and several:
         return _not_amplified(run, draws, run.drawn_from)
-    if not (run.settings.records_per_user is None and isinstance(draws.upper, _SINGLE_RELEASES)):
+    several = (run.settings.records_per_user or 1) > 1
+    if several or not isinstance(draws.upper, _SINGLE_RELEASES):
         return _not_amplified(run, draws, run.drawn_from)
     steps, relation = draws.phase.steps, run.relation
     most = max(1, math.ceil(draws.phase.rate * run.drawn_from * (1.0 - ROUNDING)))
@@ -170,7 +173,9 @@ def _with_replacement(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
     hidden = BoundingEvent(_present(run, draws, draws.lower_rate), "add-remove")
     least: LowerEnd = (hidden,)
     fewest = math.floor(draws.lower_rate * run.drawn_from * (1.0 + ROUNDING))
-    if fewest > 0:
+    # What a user adds to a step may be clipped as a whole, however often it was drawn.
+    whole = run.settings.unit != "record" and run.settings.clip_bounds != "record"
+    if fewest > 0 and not whole:
         drawn = ev.Repeat(steps, ev.WithReplacement(fewest, run.drawn_from, draws.lower))
         least = (BoundingEvent(drawn, relation), hidden)
     return RunEvents(
@@ -241,9 +246,9 @@ def _weighted(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
     says = "A record is at most once in a batch; nothing is counted as amplified."
     present = BoundingEvent(_present(run, draws, draws.lower_rate), "add-remove")
     if run.settings.weighted_draws == "with-replacement":
-        if run.population is None:
+        if run.drawn_from is None:
             return _lacking_population(run, ((present,),))
-        moved *= batch_of(run.population, draws.rate)
+        moved *= batch_of(run.drawn_from, draws.rate)
         says = "The heaviest record may fill a batch; nothing is counted as amplified."
     return RunEvents(
         (BoundingEvent(ev.Repeat(draws.phase.steps, farther(draws.upper, moved)), relation),),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Final
 
@@ -61,7 +62,8 @@ def of_records(run: CheckedRun) -> bool:
     settings = run.settings
     units = run.units
     if units is None:
-        return settings.records is not None or settings.unit == "silo"
+        counted = settings.records is not None and settings.batch is not None
+        return counted or settings.unit == "silo"
     batch, rate, records = settings.batch, settings.rate, settings.records
     if batch is None:
         return False
@@ -90,6 +92,8 @@ def _silo(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
         again = ev.NoGuarantee("how often one noise draw has the same silo is not said")
         whole = replace(whole, upper=(BoundingEvent(again, run.relation),))
     rate = draws.lower_rate
+    if settings.method in ("with-replacement", "weighted"):
+        rate = -math.expm1(-rate)  # of all draws at least one, however many there are to draw from
     alone = "sampling.batch" in run.stated and "sampling.rate" not in run.stated
     if alone and settings.batch is not None and settings.method != "full":
         # Of records that nobody counted, a batch may be any share.
@@ -109,7 +113,7 @@ def silo_may_be_drawn_again(run: CheckedRun) -> bool:
     batches are certainly of records, what a silo adds to one draw is clipped as a whole.
     """
     settings = run.settings
-    counted = settings.batch is not None and settings.records is not None
+    counted = "sampling.batch" in run.stated and settings.records is not None
     records = settings.sampled == "records" or (
         settings.sampled is None and counted and of_records(run)
     )

@@ -37,7 +37,9 @@ def kinds_of_batch(working: WorkingFacts) -> tuple[str, ...]:
             return ("data.users",)
     if unit == "silo":
         return ("data.silos", "data.users", "data.records")
-    return tuple(dict.fromkeys((OF_UNIT.get(unit, "data.records"), "data.records")))
+    if unit == "user" or "data.users" in working:
+        return ("data.users", "data.records")
+    return ("data.records",)
 
 
 def population_is_counted(working: WorkingFacts) -> bool:
@@ -57,6 +59,8 @@ def population_key(working: WorkingFacts) -> str | None:
     keys: tuple[str, ...] = (unit, "data.records")
     if working.word("sampling.sampled", "") == "records" and "data.records" in working:
         keys = ("data.records",)
+    elif working.word("sampling.sampled", "") == "users" and unit == "data.records":
+        keys = ("data.users",)
     for key in keys:
         size = working.count(key)
         if size is not None and (batch is None or batch <= size or again):
@@ -64,27 +68,31 @@ def population_key(working: WorkingFacts) -> str | None:
     return None
 
 
+def _stated(working: WorkingFacts, key: str) -> float | None:
+    """Return a number that does not follow from others; None where there is none."""
+    fact = working.facts.get(key)
+    return None if fact is None or fact.provenance == "derived" else working.number(key)
+
+
 def batch_is_of_uncounted(working: WorkingFacts) -> bool:
     """Return whether a batch and a rate tell of a population that nobody counted."""
-    rate, batch = working.number(RATE), working.count(BATCH)
+    rate, batch = _stated(working, RATE), _stated(working, BATCH)
     if rate is None or batch is None or population_is_counted(working):
         return False
     full = working.word("sampling.method", "unknown") == "full"
     counted = any(working.count(key) is not None for key in POPULATIONS)
     half_unit = max(working.half_unit(RATE), RATE_TOLERANCE * rate)
-    is_share = any(near(rate, each, half_unit) for each in rates_of(working, batch))
+    is_share = any(near(rate, each, half_unit) for each in rates_of(working, int(batch)))
     return counted and not full and not is_share
 
 
 def drawn_by_rate(working: WorkingFacts) -> str | None:
-    """Return `users` or `records`, where rate and batch of protected users tell what is drawn.
+    """Return `users` or `records`, where rate and batch tell what is drawn.
 
     A batch is a share of one of them alone, at the stated rate.
     """
-    rate, batch = working.number(RATE), working.count(BATCH)
-    if rate is None or batch is None or working.word("claim.unit", "") != "user":
-        return None
-    if working.facts[RATE].provenance == "derived":
+    rate, batch = _stated(working, RATE), _stated(working, BATCH)
+    if rate is None or batch is None or working.word("claim.unit", "") == "silo":
         return None
     fits = {}
     for word in ("users", "records"):
@@ -259,10 +267,12 @@ def rates_of(working: WorkingFacts, batch: int) -> Iterator[float]:
                 populations.add(Fraction(records, holders))
     if (of_user := working.count("data.records_per_user")) is not None:
         populations.add(Fraction(of_user))
-    accumulated = {1, working.count("schedule.accumulation") or 1}
+    several = working.count("schedule.accumulation") or 1
+    accumulated = {Fraction(1), Fraction(several)}
     clients = {1.0, working.number("sampling.clients_rate") or 1.0}
     # A loader's batch may be one that is accumulated, or all that are.
     together = {(drawn * batch, times) for drawn in accumulated for times in accumulated}
+    together.add((Fraction(batch, several), Fraction(1)))
     for size in populations:
         for drawn, times in together:
             batches = size / drawn

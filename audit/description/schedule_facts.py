@@ -6,13 +6,22 @@ What is stated twice is held against each other.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from fractions import Fraction
+from itertools import product
 from typing import Final
 
 from ...accountant.errors import InvalidInput
 from ...accountant.validate import LARGEST_COUNT
 from .agreement import WorkingFacts, shown
-from .sampling_facts import BATCH, OF_UNIT, RATE, population_is_counted, population_key
+from .sampling_facts import (
+    BATCH,
+    OF_UNIT,
+    RATE,
+    kinds_of_batch,
+    population_is_counted,
+    population_key,
+)
 
 STEPS: Final = "schedule.steps"
 EPOCHS: Final = "schedule.epochs"
@@ -101,8 +110,9 @@ def _are_passes(working: WorkingFacts) -> bool:
     clients = working.number("sampling.clients_rate")
     if clients is not None and clients != 1.0:
         return False
-    sampled = working.word("sampling.sampled", "")
-    if sampled == "records" or working.count("data.records_per_user") == 1:
+    sampled, unit = working.word("sampling.sampled", ""), working.word("claim.unit", "record")
+    single = unit == "user" and working.count("data.records_per_user") == 1
+    if sampled == "records" or single:
         return True
     return sampled != "users" and population_key(working) not in OF_UNIT.values()
 
@@ -118,8 +128,9 @@ def _compare(working: WorkingFacts, epochs: float, steps: int, batches: Fraction
     # Steps may be those of one start, or of all; so may epochs.
     restarts = working.count("schedule.restarts") or 1
     counts = {Fraction(steps), Fraction(steps * restarts), Fraction(steps, restarts)}
-    fewest, largest = _range_of_batches(working, batches)
-    for accumulated in {1, working.count("schedule.accumulation") or 1}:
+    several = {1, working.count("schedule.accumulation") or 1}
+    ranges = [_range_of_batches(working, batches), *_of_other_kinds(working)]
+    for (fewest, largest), accumulated in product(ranges, several):
         low, high = fewest / accumulated, largest / accumulated
         least = math.floor((passes - half_unit) * (low if low < 1 else math.floor(low)))
         most = math.ceil((passes + half_unit) * math.ceil(high))
@@ -136,6 +147,17 @@ def _compare(working: WorkingFacts, epochs: float, steps: int, batches: Fraction
         EPOCHS,
         *(key for key in known if key in working),
     )
+
+
+def _of_other_kinds(working: WorkingFacts) -> Iterator[tuple[Fraction, Fraction]]:
+    """Yield the noise draws of an epoch over each of what a batch may be drawn from."""
+    batch = working.count(BATCH)
+    if batch is None or EPOCH_RECORDS in working:
+        return
+    for key in kinds_of_batch(working):
+        size = working.count(key)
+        if size is not None and size >= batch:
+            yield Fraction(size, batch), Fraction(size, batch)
 
 
 def _range_of_batches(working: WorkingFacts, batches: Fraction) -> tuple[Fraction, Fraction]:

@@ -7,8 +7,11 @@ from functools import cache
 from typing import Any, Final
 
 import dp_accounting as dpa
+import numpy as np
 import pytest
 from dp_accounting import pld
+from scipy.optimize import brentq
+from scipy.stats import binom, norm
 
 from privplan import check
 from privplan.accountant import events as ev
@@ -39,6 +42,22 @@ def truth(noise: float, rate: float, steps: int, delta: float = 1e-5) -> float:
         event = dpa.PoissonSampledDpEvent(rate, event)
     accountant.compose(event, steps)
     return float(accountant.get_epsilon(delta))
+
+
+def seen_draws(noise: float, rate: float, steps: int, delta: float = 1e-5) -> float:
+    """Return the epsilon of sampled Gaussian sums, where everybody sees whether a unit was drawn.
+
+    Given that it was drawn K times the sums are those of a Gaussian of shift sqrt(K).
+    """
+    draws = np.arange(1, steps + 1)
+    shift = np.sqrt(draws) / noise
+
+    def excess(value: float) -> float:
+        far = norm.cdf(shift / 2.0 - value / shift)
+        near = np.exp(value + norm.logcdf(-shift / 2.0 - value / shift))
+        return float(binom.pmf(draws, steps, rate) @ (far - near)) - delta
+
+    return float(brentq(excess, 0.0, 0.5 * shift[-1] ** 2 + 10.0 * shift[-1]))
 
 
 def of(claim: object, **facts: object) -> CheckResult:

@@ -11,7 +11,7 @@ from privplan import account, check
 from privplan.accountant import events as ev
 
 from ..cases import for_each
-from .completion_runs import PLAIN, WITHIN, of, spans, truth
+from .completion_runs import PLAIN, WITHIN, epsilon, of, spans, truth
 
 USERS: Final = {
     "unit": "user",
@@ -65,11 +65,13 @@ def test_where_users_are_mentioned_a_record_or_a_user_may_be_protected() -> None
     facts = {"users": 1000, "records": 5000, "batch": 50, "steps": 30, "noise_multiplier": 1.1}
     plain = {key: value for key, value in PLAIN.items() if key != "unit"}
     result = check(claimed=1.0, delta=1e-5, **plain, **facts)
-    spans(result, truth(1.1, 0.01, 30), truth(1.1, 0.05, 30))
+    # A record makes another update of its user's, which moves by up to two norms.
+    user = ev.Repeat(30, ev.Poisson(0.05, ev.Gaussian(1.1)))
+    spans(result, truth(1.1, 0.01, 30), epsilon(user, neighbours="replace-one").upper)
     assert result.verdict == "unverifiable"
     assert "claim.unit" in {each.key for each in result.deciding}
     assert "unit-record" not in {each.id for each in result.conventions}
-    high = check(claimed=2.0, delta=1e-5, **plain, **facts)
+    high = check(claimed=2.4, delta=1e-5, **plain, **facts)
     assert high.headline.startswith("HOLDS for adding or removing one record or user")
     spans(of(1.0, **facts), truth(1.1, 0.01, 30), truth(1.1, 0.01, 30))
 
@@ -232,13 +234,13 @@ def test_a_row_of_what_decides_has_the_ends_of_what_it_sets() -> None:
 
 def test_a_user_that_may_be_clipped_as_a_whole_waits_for_whose_clip_it_is() -> None:
     facts = {"noise_multiplier": 8.25, "batch": 2, "records": 2, "steps": 1, "sampled": "users"}
-    for method in ("weighted", "poisson"):
+    for method, claimed in (("weighted", 1.57), ("poisson", 0.9)):
         result = check(
-            claimed=1.57, **facts, delta=1e-7, unit="record", users=2, method=method,
+            claimed=claimed, **facts, delta=1e-7, unit="record", users=2, method=method,
             weighted_draws="at-most-once", neighbours="add-remove",
         )  # fmt: skip
         assert result.verdict == "unverifiable"
-        assert [each.key for each in result.deciding] == ["noise.clip_bounds"]
+        assert "noise.clip_bounds" in [each.key for each in result.deciding]
 
 
 def test_a_full_batch_may_be_said() -> None:

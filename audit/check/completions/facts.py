@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from fractions import Fraction
 from itertools import product
 from typing import Final
 
@@ -35,6 +36,14 @@ def starts(run: CheckedRun, end: End) -> Iterator[Alternative]:
     if restarts == 1:
         yield run, None
         return
+    several = (1, run.settings.accumulation)
+    alike = any(steps_agree(run, each) for each in several)
+    of_each = any(steps_agree(run, each, Fraction(restarts)) for each in several)
+    of_all = any(steps_agree(run, each, Fraction(1, restarts)) for each in several)
+    if of_all and not alike and not of_each and run.settings.method != "shuffled":
+        # The steps are those of all starts, and the epochs those of each.
+        yield replace(run, settings=replace(run.settings, restarts=1)), None
+        return
     if end == "most":
         says, settles = f"each of {restarts:,} starts made the described steps", ""
         alone = not run.settings.releases and run.settings.renews_every_days is None
@@ -47,10 +56,7 @@ def starts(run: CheckedRun, end: End) -> Iterator[Alternative]:
         yield run, Choice("schedule.restarts", says, settles)
         return
     says = f"the described steps are those of all {restarts:,} starts"
-    several = (1, run.settings.accumulation)
-    if not any(steps_agree(run, each) for each in several) and any(
-        steps_agree(run, each, restarts) for each in several
-    ):
+    if of_each and not alike and not of_all:
         # The epochs are those of all starts, and the steps those of each.
         yield run, None
         return

@@ -9,7 +9,7 @@ from ..checked_run import CheckedRun
 from ..kept_records import ROUNDING
 
 
-def steps_agree(run: CheckedRun, together: int, starts: int = 1) -> bool:
+def steps_agree(run: CheckedRun, together: int, starts: Fraction = Fraction(1)) -> bool:
     """Return whether the stated steps, of so many starts, make the stated epochs.
 
     A noise draw takes `together` batches.  The last ones of an epoch may be dropped, kept or
@@ -35,7 +35,7 @@ def are_compared(run: CheckedRun) -> bool:
     of_units = settings.sampled == "users"
     if settings.unit != "record" and settings.sampled is None:
         of_units = run.population is not None and run.population == run.units
-    of_units &= settings.records_per_user != 1
+    of_units &= settings.unit != "user" or settings.records_per_user != 1
     return both and not of_units and settings.clients_rate in (None, 1.0)
 
 

@@ -204,6 +204,8 @@ def batches_of_the_rate(run: CheckedRun) -> tuple[int, ...]:
         size, drawn = settings.rate * run.population, several * settings.batch
         if abs(size - drawn) <= PASSES_TOLERANCE * size:
             return (1,)
+    if run.several_starts:
+        return 1, several
     agreeing = tuple(each for each in (1, several) if steps_agree(run, each))
     return agreeing or (1, several)
 

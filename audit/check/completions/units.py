@@ -10,7 +10,8 @@ from ...description.run_description import ExtraRelease
 from ..checked_run import CheckedRun
 from ..stated_event import samplers_of
 from ..unit_samplers import draws_records_of_silos
-from .completion import Alternative, Choice, End, in_option
+from .completion import Alternative, Choice, End
+from .records_of_users import are_of_users, records_of_users
 
 
 def contributions(run: CheckedRun, end: End) -> Iterator[Alternative]:
@@ -54,8 +55,8 @@ def _clipped_and_drawn(run: CheckedRun, end: End) -> Iterator[Alternative]:
     """
     settings = run.settings
     records = settings.records_per_user
-    if settings.unit == "record" and settings.sampled == "users" and run.event is None:
-        yield from _with_its_user(run, end)
+    if are_of_users(run):
+        yield from records_of_users(run, end)
         return
     if settings.unit == "silo" and _may_draw_silos(run):
         yield from _silos_or_records(run)
@@ -133,37 +134,6 @@ def _of_single_records(run: CheckedRun, end: End) -> CheckedRun:
     if settings.unit != "user" or settings.sampled == "users" or end == "most" or not both:
         return run
     return replace(run, settings=replace(settings, records_per_user=1), stands_for="least")
-
-
-def _with_its_user(run: CheckedRun, end: End) -> Iterator[Alternative]:
-    """Pin what a batch counts where users are drawn, and a record joins a step with its user.
-
-    A batch of users is a share of all users, and one of records a share of all records: a record
-    joins at the higher rate at most.
-    """
-    settings = run.settings
-    users, batch, rate = settings.users, settings.batch, settings.rate
-    if settings.clip_bounds is None:
-        why = "Users are drawn, and a user's clipped update moves farther than a record of it."
-        run = replace(run, stands_for="least")
-        if end == "most":
-            run = replace(
-                run, stands_for=None, unbounded=why, unbounded_without=("noise.clip_bounds",)
-            )
-    if "sampling.rate" in run.stated or users is None or batch is None or settings.phases:
-        yield run, None
-        return
-    of_users = min(1.0, batch / users)
-    rate = of_users if rate is None else rate
-    pinned = max(rate, of_users) if end == "most" else min(rate, of_users)
-    if pinned == rate == of_users:
-        yield run, None
-        return
-    counts = "users" if pinned == of_users else "records"
-    choice = Choice(
-        "sampling.rate", f"the batch counts {counts}", f"sampling.rate={in_option(pinned)}"
-    )
-    yield replace(run, settings=replace(settings, rate=pinned)), choice
 
 
 def _rates_differ(run: CheckedRun) -> bool:
