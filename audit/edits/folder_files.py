@@ -24,8 +24,7 @@ from ..ledger.phases import (
     training_of,
     votes_of,
 )
-from .lineage import Lineage, states_of
-from .models import DIGEST_DIGITS_SHOWN
+from .lineage import Lineage, digits, released_models, states_of
 from .stored_model import StoredModel, text_of
 
 MODEL_FILE: Final = "model.npz"
@@ -87,53 +86,36 @@ def _model(path: Path, ledger: Ledger, lineage: Lineage) -> Iterator[str]:
     expected = named or lineage.last
     if expected and stored.digest not in expected:
         what = "the last line names" if named else "the last release left"
-        shown = " or ".join(digest[:DIGEST_DIGITS_SHOWN] for digest in expected)
         yield (
-            f"{MODEL_FILE} holds the model {stored.digest[:DIGEST_DIGITS_SHOWN]}, and {what} "
-            f"{shown}."
+            f"{MODEL_FILE} holds the model {digits(stored.digest)}, and {what} {digits(*expected)}."
         )
-    released_models = {
-        spent.intent.round: release.model_out
-        for spent in training_of(ledger)
-        if (release := first_release(spent)) is not None and release.model_out is not None
-    }
-    if (
-        stored.round
-        and stored.round in released_models
-        and released_models[stored.round] != stored.digest
-    ):
+    models = released_models(ledger)
+    of_round = models.get(stored.round) if stored.round else None
+    if of_round is not None and of_round != stored.digest:
         yield (
-            f"{MODEL_FILE} says that its model {stored.digest[:DIGEST_DIGITS_SHOWN]} is of round "
-            f"{stored.round:,}, which released "
-            f"{str(released_models[stored.round])[:DIGEST_DIGITS_SHOWN]}."
+            f"{MODEL_FILE} says that its model {digits(stored.digest)} is of round "
+            f"{stored.round:,}, which released {digits(of_round)}."
         )
-    if stored.round and released_models and stored.round not in released_models:
+    if stored.round and models and of_round is None:
         yield f"{MODEL_FILE} is of round {stored.round:,}, and the log has no release of it."
     first = lineage.first
     if not stored.round and first is not None and stored.digest != first:
         yield (
-            f"{MODEL_FILE} says that its model {stored.digest[:DIGEST_DIGITS_SHOWN]} is of "
-            f"before the first round, which starts from {first[:DIGEST_DIGITS_SHOWN]}."
+            f"{MODEL_FILE} says that its model {digits(stored.digest)} is of "
+            f"before the first round, which starts from {digits(first)}."
         )
     yield from _foreign_state(MODEL_FILE, stored, ledger)
-    stated = _aggregate(moments_of(ledger))
-    if stored.moments != stated:
-        yield (
-            f"{MODEL_FILE} holds {_digest(stored.moments)} to normalise by, and the log released "
-            f"{_digest(stated)}."
-        )
-    stated = _aggregate(matrix_before_training(ledger))
-    if stored.matrix != stated:
-        yield (
-            f"{MODEL_FILE} holds {_digest(stored.matrix, 'matrix')} to project by, and the log "
-            f"released {_digest(stated, 'matrix')}."
-        )
-    stated = _aggregate(votes_of(ledger))
-    if stored.votes != stated:
-        yield (
-            f"{MODEL_FILE} holds {_digest(stored.votes, 'votes')} of users who were held out, and "
-            f"the log released {_digest(stated, 'votes')}."
-        )
+    for kept, release, what, purpose in (
+        (stored.moments, moments_of(ledger), "moments", "to normalise by"),
+        (stored.matrix, matrix_before_training(ledger), "matrix", "to project by"),
+        (stored.votes, votes_of(ledger), "votes", "of users who were held out"),
+    ):
+        stated = _aggregate(release)
+        if kept != stated:
+            yield (
+                f"{MODEL_FILE} holds {_digest(kept, what)} {purpose}, and the log released "
+                f"{_digest(stated, what)}."
+            )
     yield from _unmeasured(MODEL_FILE, dict(stored.measured), ledger)
 
 
@@ -150,7 +132,7 @@ def _foreign_state(name: str, stored: StoredModel, ledger: Ledger) -> Iterator[s
     if states and not stored.holds_state(states):
         yield (
             f"{name} holds another state beside its model than the one that the log released with "
-            f"it, {' or '.join(sorted(state[:DIGEST_DIGITS_SHOWN] for state in states))}."
+            f"it, {digits(*sorted(states))}."
         )
 
 
@@ -161,7 +143,7 @@ def _aggregate(spent: SpentIntent | None) -> str | None:
 
 
 def _digest(value: str | None, what: str = "moments") -> str:
-    return f"no {what}" if value is None else f"the {what} {value[:DIGEST_DIGITS_SHOWN]}"
+    return f"no {what}" if value is None else f"the {what} {digits(value)}"
 
 
 def _metrics(path: Path, ledger: Ledger) -> Iterator[str]:

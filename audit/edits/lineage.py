@@ -10,11 +10,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import Literal
+from typing import Final, Literal
 
 from ...accountant.records import RoundRelease
 from ..ledger.entries import Ledger, SpentIntent
-from ..ledger.phases import first_release, models_of
+from ..ledger.phases import first_release, models_of, training_of
+
+DIGEST_DIGITS_SHOWN: Final = 16
+"""Digits of a digest that are shown."""
+
+
+def digits(*digests: str | None) -> str:
+    """Return the first digits of a digest; of several, all that are possible."""
+    return " or ".join(str(digest)[:DIGEST_DIGITS_SHOWN] for digest in digests)
 
 
 @dataclass(frozen=True)
@@ -95,6 +103,15 @@ def stateless(ledger: Ledger) -> tuple[int, ...]:
             else:
                 stating.add(spent.intent.phase)
     return tuple(sorted(number for phase in stating for number in lines.get(phase, [])))
+
+
+def released_models(ledger: Ledger) -> dict[int, str]:
+    """Return the digest of the model that each round released."""
+    return {
+        spent.intent.round: release.model_out
+        for spent in training_of(ledger)
+        if (release := first_release(spent)) is not None and release.model_out is not None
+    }
 
 
 def states_of(ledger: Ledger, model: str) -> frozenset[str]:

@@ -12,7 +12,7 @@ from ..findings import COPY_OF_CUT_LOG, UNTOUCHED_COPY, Found, NotStated, rule
 from ..ledger.entries import Ledger
 from ..ledger.matrix_facts import is_matrix
 from ..ledger.phases import configured_value, models_of, training_of, votes_of
-from .lineage import Lineage, stateless
+from .lineage import Lineage, digits, stateless
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
 _CODE_OF_OWNER = "the model is code of the run's owner, which no audit executes"
 """Why nothing is compared with a model of one's own."""
-
-DIGEST_DIGITS_SHOWN = 16
-"""Digits of a digest that are shown."""
 
 
 def _stated(ledger: Ledger, question: str) -> NDArray[np.float64] | NotStated | None:
@@ -68,8 +65,8 @@ def foreign_first_model(ledger: Ledger, lineage: Lineage) -> Found | NotStated |
     if stated is not None:
         from ...fl.frame.model import model_digest
 
-        due = model_digest(stated)
-        return None if first == due else _another(ledger, first, due)
+        initial = model_digest(stated)
+        return None if first == initial else _another(ledger, first, initial)
     names = [("training", "model"), ("data", "name"), ("training", "seed")]
     model, data, seed = (configured_value(ledger, *name) for name in names)
     if is_own(model):
@@ -94,8 +91,8 @@ def foreign_first_model(ledger: Ledger, lineage: Lineage) -> Found | NotStated |
 def _another(ledger: Ledger, first: str, due: str) -> Found:
     where = next(spent for spent in ledger.spent if spent.intent.model_in is not None)
     return Found(
-        f"The first round starts from the model {first[:DIGEST_DIGITS_SHOWN]}; the initial one "
-        f"of the configuration is {due[:DIGEST_DIGITS_SHOWN]}.",
+        f"The first round starts from the model {digits(first)}; the initial one "
+        f"of the configuration is {digits(due)}.",
         (where.number,),
     )
 
@@ -164,18 +161,16 @@ def broken_lineage(ledger: Ledger, lineage: Lineage) -> Found | NotStated | None
     """Fire where a round starts from a model that nothing before it has left, or lacks a state."""
     if lineage.breaks:
         first = lineage.breaks[0]
-        due = " or ".join(digest[:DIGEST_DIGITS_SHOWN] for digest in first.due)
         return Found(
-            f"Round {first.round:,} starts from the model "
-            f"{first.stated[:DIGEST_DIGITS_SHOWN]}; the rounds before it leave {due}.",
+            f"Round {first.round:,} starts from the model {digits(first.stated)}; the rounds "
+            f"before it leave {digits(*first.due)}.",
             tuple(broken.number for broken in lineage.breaks),
         )
     votes = votes_of(ledger)
     if votes is not None and lineage.last and votes.intent.model_in not in lineage.last:
-        due = " or ".join(digest[:DIGEST_DIGITS_SHOWN] for digest in lineage.last)
         return Found(
-            f"Users who were held out vote on the model "
-            f"{str(votes.intent.model_in)[:DIGEST_DIGITS_SHOWN]}; the rounds leave {due}.",
+            f"Users who were held out vote on the model {digits(votes.intent.model_in)}; the "
+            f"rounds leave {digits(*lineage.last)}.",
             (votes.number,),
         )
     silent = stateless(ledger)
@@ -223,10 +218,9 @@ def close_mismatch(ledger: Ledger, lineage: Lineage) -> Found | NotStated | None
     if closed.model is None or not due:
         return NotStated("Whether the run ended with the last model: the log names none.")
     if closed.model not in due:
-        shown = " or ".join(digest[:DIGEST_DIGITS_SHOWN] for digest in due)
         return Found(
-            f"The last line names the model {closed.model[:DIGEST_DIGITS_SHOWN]}; the rounds "
-            f"leave {shown}.",
+            f"The last line names the model {digits(closed.model)}; the rounds leave "
+            f"{digits(*due)}.",
             where,
         )
     return None

@@ -57,15 +57,14 @@ def _fresh(ledger: Ledger) -> Iterator[tuple[str, str, int]]:
     )
     if start is not None and start.intent.model_in is not None:
         yield "The first model", start.intent.model_in, start.number
-    for spent in ledger.spent:
-        for number, release in spent.releases:
-            for name, commitment in release.sealed.items():
-                yield f"The commitment `{name:.40}`", commitment, number
-            if release.aggregate is not None and draws_noise(spent.intent):
-                yield "The noisy sum", release.aggregate, number
-            summed = release.model_out == release.aggregate  # the sum itself may be the model
-            if release.model_out is not None and not summed and draws_noise(spent.intent):
-                yield "The model", release.model_out, number
+    for spent, number, release in ledger.releases:
+        for name, commitment in release.sealed.items():
+            yield f"The commitment `{name:.40}`", commitment, number
+        if release.aggregate is not None and draws_noise(spent.intent):
+            yield "The noisy sum", release.aggregate, number
+        summed = release.model_out == release.aggregate  # the sum itself may be the model
+        if release.model_out is not None and not summed and draws_noise(spent.intent):
+            yield "The model", release.model_out, number
 
 
 @rule(
@@ -177,12 +176,9 @@ def recovery_mismatch(ledger: Ledger) -> Found | None:
 )
 def unknown_evaluation(ledger: Ledger) -> Found | None:
     """Fire where a round was measured that was not released before."""
-    released = {
-        (spent.intent.round, number) for spent in ledger.spent for number, _ in spent.releases
-    }
     first: dict[int, int] = {}
-    for number, line in released:
-        first[number] = min(line, first.get(number, line))
+    for spent, line, _ in ledger.releases:
+        first[spent.intent.round] = min(line, first.get(spent.intent.round, line))
     bad = [
         (line, evaluation.round)
         for line, evaluation in ledger.evaluations

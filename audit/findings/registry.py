@@ -89,13 +89,14 @@ An id may stand for two rules that rest on other facts, as of a description and 
 def rule(
     name: str,
     *,
-    why: str,
+    why: str = "",
     next_step: str = "",
     severity: Severity = "error",
     explains: bool = False,
 ) -> Callable[[_Check], _Check]:
     """Return a decorator that registers a function of named facts as the rule with this id.
 
+    Without a `why`, the function's docstring says it.
     Raises `TypeError` for a parameter that is no fact, and for an id that such facts have already.
     """
 
@@ -105,7 +106,8 @@ def rule(
             raise TypeError(f"The rule {name} takes {needs}; facts are {', '.join(FACTS)}.")
         if any(each.id == name and each.needs == needs for each in RULES):
             raise TypeError(f"Two rules of the same facts have the id {name}.")
-        RULES.append(Rule(name, severity, why, next_step, check, needs, explains))
+        meaning = why or inspect.getdoc(check) or ""
+        RULES.append(Rule(name, severity, meaning, next_step, check, needs, explains))
         return check
 
     return register

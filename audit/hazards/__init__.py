@@ -73,7 +73,5 @@ def search_hazards(evidence: Evidence, beside: Mapping[str, object] | None = Non
 
 def _intents(evidence: Evidence, lines: tuple[int, ...]) -> set[int]:
     """Return the lines, with that of each release replaced by that of its intent."""
-    by_release = {
-        number: spent.number for spent in evidence.ledger.spent for number, _ in spent.releases
-    }
+    by_release = {number: spent.number for spent, number, _ in evidence.ledger.releases}
     return {by_release.get(line, line) for line in lines}

@@ -143,12 +143,7 @@ def adaptive_clip(evidence: Evidence) -> Found | None:
 )
 def clip_not_enforced(evidence: Evidence) -> Found | None:
     """Fire where a release says that its clip was not enforced."""
-    lines = tuple(
-        number
-        for spent in evidence.ledger.spent
-        for number, release in spent.releases
-        if not release.clip_enforced
-    )
+    lines = tuple(line for _, line, each in evidence.ledger.releases if not each.clip_enforced)
     return Found("The clip was not enforced.", lines) if lines else None
 
 
@@ -162,8 +157,7 @@ def realised_normaliser(evidence: Evidence) -> Found | None:
     """Fire where a noisy sum was divided by the realised batch."""
     lines = tuple(
         number
-        for spent in evidence.ledger.spent
-        for number, release in spent.releases
+        for _, number, release in evidence.ledger.releases
         if release.normaliser is not None and release.normaliser.kind == "realised"
     )
     return Found("Noisy sums were divided by the realised batch size.", lines) if lines else None
@@ -184,8 +178,7 @@ def moving_normaliser(evidence: Evidence) -> Found | None:
     values = list(
         dict.fromkeys(
             release.normaliser.value
-            for spent in evidence.ledger.spent
-            for _, release in spent.releases
+            for _, _, release in evidence.ledger.releases
             if release.normaliser is not None and release.normaliser.value is not None
         )
     )

@@ -254,8 +254,7 @@ def unrecorded_randomness(evidence: Evidence) -> Found | None:
     """Fire where noise was drawn and no bytes of a stream are stated, or fewer than it takes."""
     lines = tuple(
         number
-        for spent in evidence.ledger.spent
-        for number, release in spent.releases
+        for spent, number, release in evidence.ledger.releases
         if sum(max(used.last - used.first, 0) for used in release.streams)
         < least_bytes(spent.intent, release)
     )

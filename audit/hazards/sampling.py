@@ -84,21 +84,16 @@ def known_sample(evidence: Evidence) -> Found | None:
     """Fire where amplification by sampling is stated against an observer who knows the sample."""
     coalitions = [name for name in evidence.observers if coalition_of(name) is not None]
     for observer in (SERVER, SILO, SILO_WITH_RECORDS, *coalitions):
-        bad = [
+        known = [
             kind
             for kind in evidence.kinds
             if kind.facts.sampling.method != "none"
             and not is_hidden(kind.facts, evidence.setting, observer)
-            and holds(kind.stated.get(observer), *SAMPLING_EVENTS)
         ]
+        bad = [kind for kind in known if holds(kind.stated.get(observer), *SAMPLING_EVENTS)]
         planned = evidence.ledger.opened.plan.events.get(observer)
         if not bad and holds(planned, *SAMPLING_EVENTS):
-            bad = [
-                kind
-                for kind in evidence.kinds
-                if kind.facts.sampling.method != "none"
-                and not is_hidden(kind.facts, evidence.setting, observer)
-            ]
+            bad = known
         if bad:
             spent = evidence.spent_total(observer)
             who = f"the {observer}" if coalition_of(observer) is None else phrase(observer)

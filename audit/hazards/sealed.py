@@ -71,8 +71,7 @@ def _opened(ledger: Ledger, known: Mapping[str, object]) -> tuple[int, int]:
     """Return how many rounds have an item that the sidecar opens, and how many items it opens."""
     opened_items = [
         sum(commitment in known for commitment in release.sealed.values())
-        for spent in ledger.spent
-        for _, release in spent.releases
+        for _, _, release in ledger.releases
     ]
     return sum(map(bool, opened_items)), sum(opened_items)
 
@@ -135,8 +134,7 @@ def _joined(ledger: Ledger, known: Mapping[str, object]) -> list[tuple[RoundInte
     """Return how many units joined each round of a block that is opened, with its line."""
     return [
         (spent.intent, number, count)
-        for spent in ledger.spent
-        for number, release in spent.releases
+        for spent, number, release in ledger.releases
         if spent.intent.block is not None and (count := _count(release.sealed, known)) is not None
     ]
 
@@ -184,8 +182,7 @@ def other_noise(evidence: Evidence, sidecar: Sidecar) -> Found | None:
     known = values_of(sidecar)
     lines = tuple(
         number
-        for spent in evidence.ledger.spent
-        for number, release in spent.releases
+        for spent, number, release in evidence.ledger.releases
         if _differs(known.get(release.sealed.get(RESIDUALS, "")), spent.intent.noise, release)
     )
     if not lines:

@@ -42,13 +42,30 @@ def require_fitting(ledger: Ledger, folder: str | Path) -> Sidecar:
     next_step="Ask the owner of the run for the sidecar as it was written.",
 )
 def moved_items(ledger: Ledger, sidecar: Sidecar) -> Found | None:
-    """Fire where sealed items are not those of the releases that commit to them."""
-    lines = foreign_items(ledger, values_of(sidecar))
+    """Fire where a release has an item that is another one's, by its own word.
+
+    Where the first line says what is sealed, items of the noise say of which release they are;
+    those of earlier versions do not, unless a later one took up the run.
+    """
+    lines, known = [], values_of(sidecar)
+    announced = ledger.opened.sealed is not None
+    taken_up = min((recovery.number for recovery in ledger.recoveries), default=math.inf)
+    for spent, number, release in ledger.releases:
+        identity = ledger.opened.run_id, spent.seq, release.aggregate
+        values = {name: known.get(commitment) for name, commitment in release.sealed.items()}
+        moved = any(release_binding.is_foreign(value, *identity) for value in values.values())
+        strange = any(
+            isinstance(values.get(name), Mapping)
+            and release_binding.is_bound(values[name]) != announced
+            for name in NOISE
+        )
+        if moved or (strange and (announced or number < taken_up)):
+            lines.append(number)
     if not lines:
         return None
     rounds = counted(len(lines), "round")
     what = f"Sealed items of {rounds} are not those of their releases, or of this log."
-    return Found(what, lines)
+    return Found(what, tuple(lines))
 
 
 @rule(
@@ -58,8 +75,20 @@ def moved_items(ledger: Ledger, sidecar: Sidecar) -> Found | None:
     next_step=UNTOUCHED_COPY,
 )
 def uncommitted_items(ledger: Ledger, sidecar: Sidecar) -> Found | None:
-    """Fire where the sidecar holds items of this run to which no line commits."""
-    intents = uncommitted(ledger, sidecar)
+    """Fire where the sidecar holds items of a release of this run to which no line commits.
+
+    An item is sealed just before its release is written.  So a run that was cut off in between
+    leaves items of an intent without a release, which is spent all the same.  All others were
+    released, and the log no longer says so.
+    """
+    committed = {
+        commitment for _, _, release in ledger.releases for commitment in release.sealed.values()
+    }
+    intents = {
+        release_binding.intent_of(item.value, ledger.opened.run_id)
+        for item in sidecar.items
+        if item.commitment not in committed
+    } - {None, *ledger.dangling}
     if not intents:
         return None
     rounds = counted(len(intents), "round")
@@ -92,56 +121,9 @@ def values_of(sidecar: Sidecar) -> dict[str, object]:
     return {item.commitment: item.value for item in sidecar.items}
 
 
-def foreign_items(ledger: Ledger, known: Mapping[str, object]) -> tuple[int, ...]:
-    """Return the lines of releases with an item that is another one's, by its own word.
-
-    Where the first line says what is sealed, items of the noise say of which release they are;
-    those of earlier versions do not, unless a later one took up the run.
-    """
-    lines = []
-    announced = ledger.opened.sealed is not None
-    taken_up = min((recovery.number for recovery in ledger.recoveries), default=math.inf)
-    for spent in ledger.spent:
-        for number, release in spent.releases:
-            identity = ledger.opened.run_id, spent.seq, release.aggregate
-            values = {name: known.get(commitment) for name, commitment in release.sealed.items()}
-            moved = any(release_binding.is_foreign(value, *identity) for value in values.values())
-            strange = any(
-                isinstance(values.get(name), Mapping)
-                and release_binding.is_bound(values[name]) != announced
-                for name in NOISE
-            )
-            if moved or (strange and (announced or number < taken_up)):
-                lines.append(number)
-    return tuple(lines)
-
-
-def uncommitted(ledger: Ledger, sealed: Sidecar) -> tuple[int, ...]:
-    """Return the intents (`seq`) of releases that items speak of, and no line commits to.
-
-    An item is sealed just before its release is written.  So a run that was cut off in between
-    leaves items of an intent without a release, which is spent all the same.  All others were
-    released, and the log no longer says so.
-    """
-    committed = {
-        commitment
-        for spent in ledger.spent
-        for _, release in spent.releases
-        for commitment in release.sealed.values()
-    }
-    excused = set(ledger.dangling)
-    intents = {
-        intent
-        for item in sealed.items
-        if item.commitment not in committed
-        and (intent := release_binding.intent_of(item.value, ledger.opened.run_id)) is not None
-    }
-    return tuple(sorted(intents - excused))
-
-
 def _last_kept(ledger: Ledger, unopened: tuple[int, ...]) -> set[int]:
     """Return which unopened releases stand last before a recovery, or before an open end."""
-    releases = sorted(number for spent in ledger.spent for number, _ in spent.releases)
+    releases = sorted(number for _, number, _ in ledger.releases)
     ends = [recovery.number for recovery in ledger.recoveries]
     if ledger.closed is None:
         ends.append(releases[-1] + 1 if releases else 0)

@@ -32,11 +32,10 @@ SWAPPED_STEPS: Final = 10
 
 @rule(
     "neighbour-mismatch",
-    why="The promise is for replacing a unit, and the noise was accounted for removing one.",
     next_step="State the relation that the number was computed for: privplan explain neighbours.",
 )
 def neighbour_mismatch(case: CheckCase) -> Found | None:
-    """Fire where a claim for replacing a unit rests on noise that covers removing one."""
+    """The promise is for replacing a unit, and the noise was accounted for removing one."""
     near = case.near("other-relation")
     whole = next((each for each in case.reproductions if "not halve" in each.accountant), None)
     replaced = case.settings.neighbours == "replace-one" and case.short
@@ -57,13 +56,9 @@ def neighbour_mismatch(case: CheckCase) -> Found | None:
     return Found(says, epsilon=case.reference, severity=case.severity(removed))
 
 
-@rule(
-    "clt-approximation",
-    why="The number comes from a central-limit formula (gdp), which bounds nothing.",
-    next_step="Account with Renyi or privacy-loss distributions (prv, pld).",
-)
+@rule("clt-approximation", next_step="Account with Renyi or privacy-loss distributions (prv, pld).")
 def clt_approximation(case: CheckCase) -> Found | None:
-    """Fire where the claim comes from a central-limit accountant, which bounds nothing."""
+    """The number comes from a central-limit formula (gdp), which bounds nothing."""
     named = any(word in (case.run.accountant or "").lower() for word in CLT_WORDS)
     by_limit = case.only_by("clt", "small-rate-approximation", "textbook-gaussian")
     if by_limit is not None and by_limit.method == "textbook-gaussian":
@@ -80,14 +75,9 @@ def clt_approximation(case: CheckCase) -> Found | None:
     return Found(says, epsilon=case.reference, severity=severity)
 
 
-@rule(
-    "classical-gaussian",
-    why="The number comes from the textbook formula for Gaussian noise, proven below epsilon 1 "
-    "only.",
-    next_step="Use the exact formula: privplan account.",
-)
+@rule("classical-gaussian", next_step="Use the exact formula: privplan account.")
 def classical_gaussian(case: CheckCase) -> Found | None:
-    """Fire where the textbook formula for Gaussian noise was used above epsilon 1."""
+    """The number is of the textbook formula for Gaussian noise, proven below epsilon 1 only."""
     named = any(word in (case.run.accountant or "").lower() for word in CLASSICAL_WORDS)
     textbook = case.only_by("textbook-gaussian")
     if case.claim is None or case.claim.value <= 1.0 or (textbook is None and not named):
@@ -105,11 +95,10 @@ def classical_gaussian(case: CheckCase) -> Found | None:
 @rule(
     "not-from-this-number",
     severity="warning",
-    why="The run is known by a bare epsilon, and the worst mechanism with it exceeds the claim.",
     next_step="Describe the mechanism itself: its noise, its clipping norm and its sampling.",
 )
 def not_from_this_number(case: CheckCase) -> Found | None:
-    """Fire where some mechanism of the class that the run names has more than the claim."""
+    """The run is known by a bare epsilon, and the worst mechanism with it exceeds the claim."""
     least = case.proof.class_lower
     if case.claim is None or case.standing in ("holds", "false") or not case.claim.highest < least:
         return None
@@ -119,13 +108,9 @@ def not_from_this_number(case: CheckCase) -> Found | None:
     )
 
 
-@rule(
-    "library-defect",
-    severity="warning",
-    why="The library has a known defect for such settings, in the version that is named.",
-)
+@rule("library-defect", severity="warning")
 def library_defect(case: CheckCase) -> Found | None:
-    """Fire where the library that computed the number has a known defect for such settings."""
+    """The library has a known defect for such settings, in the version that is named."""
     defects = defects_of(case.run)
     if not defects:
         return None
@@ -135,14 +120,9 @@ def library_defect(case: CheckCase) -> Found | None:
     return Found(says, severity=severity, next_step=worst.next_step)
 
 
-@rule(
-    "rounded-down",
-    severity="info",
-    why="Only the rounding of its last digit carries the claim: the number itself is too small.",
-    next_step="Round a guarantee up, never to the nearest.",
-)
+@rule("rounded-down", severity="info", next_step="Round a guarantee up, never to the nearest.")
 def rounded_down(case: CheckCase) -> Found | None:
-    """Fire where only the rounding of its last digit carries the claim."""
+    """Only the rounding of its last digit carries the claim: the number itself is too small."""
     claim, bounds = case.claim, case.reference
     if claim is None or bounds is None:
         return None
@@ -185,13 +165,10 @@ def printed_up(value: float, half_unit: float) -> str:
 
 
 @rule(
-    "swapped-tuple",
-    severity="warning",
-    why="Noise multiplier and sampling rate are so unusual that they may have changed places.",
-    next_step="Check the order: noise multiplier, rate, steps.",
+    "swapped-tuple", severity="warning", next_step="Check the order: noise multiplier, rate, steps."
 )
 def swapped_tuple(case: CheckCase) -> Found | None:
-    """Fire where noise and rate would both be usual if they changed places."""
+    """Noise multiplier and sampling rate are so unusual that they may have changed places."""
     swapped = [phase for phase in case.phases if _is_swapped(case, phase)]
     if not swapped:
         return None

@@ -13,11 +13,10 @@ from ..noise_draws import about_clip
 @rule(
     "unequal-weights",
     severity="warning",
-    why="Contributions are weighted, and the noise may cover weight 1 only.",
     next_step="Clip after weighting, or divide the noise multiplier by the largest weight over 1.",
 )
 def unequal_weights(case: CheckCase) -> Found | None:
-    """Fire where contributions are weighted and the noise may cover weight 1 only."""
+    """Contributions are weighted, and the noise may cover weight 1 only."""
     if case.run.weights != "unequal":
         return None
     says = (
@@ -27,13 +26,9 @@ def unequal_weights(case: CheckCase) -> Found | None:
     return Found(says)
 
 
-@rule(
-    "realised-normaliser",
-    why="Sums are divided by how many came, which changes with one of them and is not hidden.",
-    next_step="Divide by the expected batch size, a constant.",
-)
+@rule("realised-normaliser", next_step="Divide by the expected batch size, a constant.")
 def realised_normaliser(case: CheckCase) -> Found | None:
-    """Fire where sums are divided by a batch size that depends on who is in the data."""
+    """Sums are divided by how many came, which changes with one of them and is not hidden."""
     if case.run.normaliser != "realised" or normaliser_is_harmless(case.run):
         return None
     says = (
@@ -46,11 +41,10 @@ def realised_normaliser(case: CheckCase) -> Found | None:
 
 @rule(
     "fewer-replies",
-    why="Fewer parties replied than the shares of noise were sized for.",
     next_step="Size each share for the fewest replies, or draw the noise in one place.",
 )
 def fewer_replies(case: CheckCase) -> Found | None:
-    """Fire where fewer parties replied than the noise was shared among."""
+    """Fewer parties replied than the shares of noise were sized for."""
     replies, expected = case.run.replies, case.run.expected_replies
     if replies is None or expected is None or replies >= expected or not case.short:
         return None
@@ -64,12 +58,11 @@ def fewer_replies(case: CheckCase) -> Found | None:
 
 @rule(
     "microbatches",
-    why="Several records are averaged before they are clipped, so one moves the sum by two norms.",
     next_step="Clip each record by itself, or halve the noise multiplier in the accounts; where "
     "the noise was divided by the number of microbatches, account for what was really added.",
 )
 def microbatches(case: CheckCase) -> Found | None:
-    """Fire where several records are averaged before they are clipped."""
+    """Several records are averaged before they are clipped, so one moves the sum by two norms."""
     size = case.settings.microbatches
     near = case.near("microbatches")
     if (size <= 1 or not case.short) and near is None:
@@ -87,11 +80,10 @@ def microbatches(case: CheckCase) -> Found | None:
 
 @rule(
     "accumulation",
-    why="Several batches are summed before one draw of noise, and the rate may be that of one.",
     next_step="Give the accountant the expected size of everything before one draw of noise.",
 )
 def accumulation(case: CheckCase) -> Found | None:
-    """Fire where several batches come before one draw of noise."""
+    """Several batches are summed before one draw of noise, and the rate may be that of one."""
     batches = case.settings.accumulation
     near = case.near("accumulation")
     if (batches <= 1 or not case.short) and near is None:
@@ -109,11 +101,10 @@ def accumulation(case: CheckCase) -> Found | None:
 
 @rule(
     "private-clip",
-    why="The clipping norm was computed from the data, or nothing was clipped.",
     next_step="Use a constant, public data, or a noised count that is accounted for.",
 )
 def private_clip(case: CheckCase) -> Found | None:
-    """Fire where the clipping norm was computed from the data, or nothing was clipped."""
+    """The clipping norm was computed from the data, or nothing was clipped."""
     source = case.run.clip_source
     if source in ("data", "median"):
         what = "the data" if source == "data" else "the median of the data's own norms"
@@ -130,12 +121,11 @@ def private_clip(case: CheckCase) -> Found | None:
 
 @rule(
     "unpaid-clip-count",
-    why="The clipping norm adapts to a count of the data that is released and not accounted for.",
     next_step="State the noised count of each step as a release (its noise multiplier and count), "
     "or the noise multiplier that count and sum have together: (z^-2 + (2 s)^-2)^-1/2.",
 )
 def unpaid_clip_count(case: CheckCase) -> Found | None:
-    """Fire where an adaptive clip follows a count whose noise is not stated, or not paid."""
+    """The clipping norm adapts to a count of the data that is released and not accounted for."""
     if case.run.clip_source != "adaptive":
         return None
     releases = case.settings.releases
@@ -155,12 +145,10 @@ def unpaid_clip_count(case: CheckCase) -> Found | None:
 
 
 @rule(
-    "release-without-noise",
-    why="Something besides the sums was released, without noise.",
-    next_step="Release it with noise, or do not compute it from the data.",
+    "release-without-noise", next_step="Release it with noise, or do not compute it from the data."
 )
 def release_without_noise(case: CheckCase) -> Found | None:
-    """Fire where something else was released and has no noise."""
+    """Something besides the sums was released, without noise."""
     bare = [each.what for each in case.settings.releases if each.noise_multiplier == 0.0]
     if not bare or case.run.clip_source == "adaptive":
         return None
@@ -168,12 +156,10 @@ def release_without_noise(case: CheckCase) -> Found | None:
 
 
 @rule(
-    "releases-not-counted",
-    why="Something besides the sums was released, and the number leaves it out.",
-    next_step="Account for every release together: privplan account EVENT.",
+    "releases-not-counted", next_step="Account for every release together: privplan account EVENT."
 )
 def releases_not_counted(case: CheckCase) -> Found | None:
-    """Fire where other releases are stated and the claim does not cover them."""
+    """Something besides the sums was released, and the number leaves it out."""
     paid = [each for each in case.settings.releases if each.noise_multiplier]
     if not paid or case.run.clip_source == "adaptive" or not case.short:
         return None

@@ -16,13 +16,9 @@ from ..completions.facts import periods
 DAYS_OF_A_YEAR = 365
 
 
-@rule(
-    "restarted-accountant",
-    why="The accountant began anew, or the number is that of one round, epoch or client.",
-    next_step="Count every release of the whole run with one accountant.",
-)
+@rule("restarted-accountant", next_step="Count every release of the whole run with one accountant.")
 def restarted_accountant(case: CheckCase) -> Found | None:
-    """Fire where the accountant began anew, or the claim is that of one round or client."""
+    """The accountant began anew, or the number is that of one round, epoch or client."""
     near = case.near("one-round", "one-epoch", "one-client")
     if near is not None:
         return case.that_of(near)
@@ -38,11 +34,10 @@ def restarted_accountant(case: CheckCase) -> Found | None:
 
 @rule(
     "renewing-budget",
-    why="The budget renews, and the number is that of one period.",
     next_step="State the budget over the time that one person takes part (schedule.horizon_days).",
 )
 def renewing_budget(case: CheckCase) -> Found | None:
-    """Fire where a budget renews, so that the claim is about one period only."""
+    """The budget renews, and the number is that of one period."""
     settings = case.settings
     every = settings.renews_every_days
     if every is None:
@@ -67,12 +62,11 @@ def renewing_budget(case: CheckCase) -> Found | None:
 @rule(
     "tuning-not-counted",
     severity="warning",
-    why="The model was chosen from several on the same data, and the number is that of one.",
     next_step="Count all runs, choose on public data, or draw the number of runs at random "
     "(event best-of).",
 )
 def tuning_not_counted(case: CheckCase) -> Found | None:
-    """Fire where the model was chosen from several and the claim is that of one."""
+    """The model was chosen from several on the same data, and the number is that of one."""
     runs = case.run.tuning_runs
     if runs <= 1 or not case.short:
         return None
@@ -84,13 +78,9 @@ def tuning_not_counted(case: CheckCase) -> Found | None:
     return Found(says, epsilon=case.reference)
 
 
-@rule(
-    "mid-epoch-value",
-    why="The number is that of fewer steps than were released.",
-    next_step="Read epsilon after the last step that was released.",
-)
+@rule("mid-epoch-value", next_step="Read epsilon after the last step that was released.")
 def mid_epoch_value(case: CheckCase) -> Found | None:
-    """Fire where the claim is the number of fewer steps than were made."""
+    """The number is that of fewer steps than were released."""
     near = case.near("fewer-steps")
     return None if near is None else case.that_of(near)
 
@@ -103,13 +93,9 @@ RULE_TOLERANCE: Final = 2e-3
 """Relative difference at which a delta still is 1 / batches, as it is printed."""
 
 
-@rule(
-    "delta-too-large",
-    why="Delta is so large that publishing one unit satisfies it.",
-    next_step=_CHOOSE_SMALLER,
-)
+@rule("delta-too-large", next_step=_CHOOSE_SMALLER)
 def delta_too_large(case: CheckCase) -> Found | None:
-    """Fire where delta allows to publish one unit; a warning where it is 1/n itself."""
+    """Delta is so large that publishing one unit satisfies it."""
     delta, units, unit = case.settings.delta, case.run.units, case.settings.unit
     if delta is None or delta <= 0.0:
         return None
@@ -125,13 +111,9 @@ def delta_too_large(case: CheckCase) -> Found | None:
     return Found(says, severity="warning" if equal else None)
 
 
-@rule(
-    "delta-rule",
-    why="Delta was set by a rule (1/records, 1/batches), or the number is that of another delta.",
-    next_step=_CHOOSE_SMALLER,
-)
+@rule("delta-rule", next_step=_CHOOSE_SMALLER)
 def delta_rule(case: CheckCase) -> Found | None:
-    """Fire where delta is 1/batches, or the claim is the number of 1/records or 1/batches."""
+    """Delta was set by a rule (1/records, 1/batches), or the number is that of another delta."""
     near = case.near("delta-one-over-records", "delta-one-over-batches", "other-delta")
     if near is not None:
         return case.that_of(near, "State the delta that epsilon was computed for.")
@@ -153,13 +135,9 @@ def delta_rule(case: CheckCase) -> Found | None:
     return None
 
 
-@rule(
-    "contradiction",
-    why="Two facts cannot both be true.",
-    next_step="Correct one of them: the verdict rests on both.",
-)
+@rule("contradiction", next_step="Correct one of them: the verdict rests on both.")
 def contradiction(case: CheckCase) -> Found | None:
-    """Fire where two facts cannot both be true."""
+    """Two facts cannot both be true."""
     contradictions = case.run.contradictions
     if not contradictions:
         return None
@@ -168,11 +146,10 @@ def contradiction(case: CheckCase) -> Found | None:
 
 @rule(
     "other-settings",
-    why="The number is that of other settings, or no common accountant gives it for these.",
     next_step="Give the settings that the number was computed for, or compute it again for these.",
 )
 def other_settings(case: CheckCase) -> Found | None:
-    """Fire where other settings give the claim, or no common accountant gives it for these."""
+    """The number is that of other settings, or no common accountant gives it for these."""
     near = case.near(
         "other-rate",
         "other-batch",
@@ -199,11 +176,10 @@ def other_settings(case: CheckCase) -> Found | None:
 
 @rule(
     "below-proven",
-    why="The number is below what is proven, and nothing more particular explains it.",
     next_step="Give the settings that the number was computed for, or print what is proven.",
 )
 def below_proven(case: CheckCase) -> Found | None:
-    """Fire where the claim is false; it is asked where no other rule finds an error."""
+    """The number is below what is proven, and nothing more particular explains it."""
     if case.standing != "false" or case.proof.bounds is None or case.run.contradictions:
         return None
     assert case.claim is not None
@@ -217,14 +193,9 @@ def below_proven(case: CheckCase) -> Found | None:
     return Found(says, epsilon=case.proof.bounds)
 
 
-@rule(
-    "budget",
-    severity="info",
-    why="The claim is a round number, chosen beforehand, and the settings keep it.",
-    next_step="Print what the settings prove, if that is smaller.",
-)
+@rule("budget", severity="info", next_step="Print what the settings prove, if that is smaller.")
 def budget(case: CheckCase) -> Found | None:
-    """Fire where a round number, chosen beforehand, is kept by the settings."""
+    """The claim is a round number, chosen beforehand, and the settings keep it."""
     if case.claim is None or case.short or not is_target(case.claim):
         return None
     if case.recomputation.same or not case.recomputation.comparable:

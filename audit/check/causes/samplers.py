@@ -20,12 +20,9 @@ def _another_sampler(case: CheckCase, says: str, without: Bounds | None = None) 
     )
 
 
-@rule(
-    "shuffled-loader",
-    why="Batches come from a shuffled loader, which hides less than Poisson sampling.",
-)
+@rule("shuffled-loader")
 def shuffled_loader(case: CheckCase) -> Found | None:
-    """Fire where batches come from a shuffled loader and the claim does not cover that."""
+    """Batches come from a shuffled loader, which hides less than Poisson sampling."""
     if case.settings.method != "shuffled" or not case.short:
         return None
     poisson = case.otherwise(method="poisson")
@@ -36,12 +33,9 @@ def shuffled_loader(case: CheckCase) -> Found | None:
     return _another_sampler(case, says, poisson)
 
 
-@rule(
-    "fixed-size-loader",
-    why="Every batch has the same size, which hides less than Poisson sampling.",
-)
+@rule("fixed-size-loader")
 def fixed_size_loader(case: CheckCase) -> Found | None:
-    """Fire where every batch has the same size and the claim does not cover that."""
+    """Every batch has the same size, which hides less than Poisson sampling."""
     if case.settings.method != "fixed-size" or not case.short:
         return None
     poisson = case.otherwise(method="poisson")
@@ -53,12 +47,9 @@ def fixed_size_loader(case: CheckCase) -> Found | None:
     return _another_sampler(case, says, poisson)
 
 
-@rule(
-    "with-replacement",
-    why="Batches are drawn with replacement, so that a record may be in one several times.",
-)
+@rule("with-replacement")
 def with_replacement(case: CheckCase) -> Found | None:
-    """Fire where batches are drawn with replacement and the claim does not cover that."""
+    """Batches are drawn with replacement, so that a record may be in one several times."""
     if case.settings.method != "with-replacement" or not case.short:
         return None
     says = (
@@ -70,11 +61,10 @@ def with_replacement(case: CheckCase) -> Found | None:
 
 @rule(
     "weighted-sampler",
-    why="Records are drawn by weights, so that no rate holds for all of them.",
     next_step="State the largest rate of any record as the sampling rate, or draw all at one rate.",
 )
 def weighted_sampler(case: CheckCase) -> Found | None:
-    """Fire where records are drawn by weights and the claim rests on a common rate."""
+    """Records are drawn by weights, so that no rate holds for all of them."""
     if case.settings.method != "weighted" or not case.short:
         return None
     says = (
@@ -86,12 +76,11 @@ def weighted_sampler(case: CheckCase) -> Found | None:
 
 @rule(
     "sampled-twice",
-    why="Clients and records are both sampled, and the number counts both draws in every step.",
     next_step="Count the steps of one client in every round, with the rate inside it, or give a "
     "log that bounds how often a client takes part.",
 )
 def sampled_twice(case: CheckCase) -> Found | None:
-    """Fire where clients and records are both sampled, and the claim counts both draws."""
+    """Clients and records are both sampled, and the number counts both draws in every step."""
     settings = case.settings
     product = case.near("clients-times-records")
     both = settings.clients_rate is not None and settings.rate is not None
