@@ -18,7 +18,7 @@ FACTS: Final[Mapping[str, str]] = {
     "evidence": "a log: what its facts support for each observer",
     "ledger": "the lines of a log",
     "lineage": "the models of a log, one after the other",
-    "entries": "the lines that were added to a log later",
+    "entries": "the lines of a log, those too that were added later",
     "verification": "the chain of a log, and the head or key that it is held against",
     "folder": "the files beside a log",
     "file_comparison": "the configuration beside a log",
