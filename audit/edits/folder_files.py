@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ...accountant.errors import InvalidInput
-from ..findings import Found, rule
+from ..findings import Match, rule
 from ..ledger.entries import Ledger, SpentIntent
 from ..ledger.phases import (
     configured_value,
@@ -42,7 +42,7 @@ _KEEP_TRUSTED_FILE: Final = (
     "one shows of anybody.",
     next_step=_KEEP_TRUSTED_FILE,
 )
-def foreign_model(folder: Path, ledger: Ledger, lineage: Lineage) -> tuple[Found, ...]:
+def foreign_model(folder: Path, ledger: Ledger, lineage: Lineage) -> tuple[Match, ...]:
     """Fire where a model beside a log is another than the one that it names."""
     model, checkpoint = folder / MODEL_FILE, folder / CHECKPOINT_FILE
     return (
@@ -56,12 +56,12 @@ def foreign_model(folder: Path, ledger: Ledger, lineage: Lineage) -> tuple[Found
     why="Measurements and guarantees that do not stand in the log are vouched for by nothing.",
     next_step=_KEEP_TRUSTED_FILE,
 )
-def foreign_metrics(folder: Path, ledger: Ledger) -> tuple[Found, ...]:
+def foreign_metrics(folder: Path, ledger: Ledger) -> tuple[Match, ...]:
     """Fire where the measurements beside a log are others than it states."""
     return _first(folder / METRICS_FILE, _metrics(folder / METRICS_FILE, ledger))
 
 
-def _first(path: Path, differences: Iterator[str]) -> tuple[Found, ...]:
+def _first(path: Path, differences: Iterator[str]) -> tuple[Match, ...]:
     """Return the first difference of a file from its log; nothing of a file that is not there."""
     if not path.exists():
         return ()
@@ -69,7 +69,7 @@ def _first(path: Path, differences: Iterator[str]) -> tuple[Found, ...]:
         difference = next(differences, None)
     except InvalidInput as error:
         difference = error.what
-    return () if difference is None else (Found(difference),)
+    return () if difference is None else (Match(difference),)
 
 
 def _model(path: Path, ledger: Ledger, lineage: Lineage) -> Iterator[str]:

@@ -8,7 +8,7 @@ from itertools import chain
 
 from ...accountant.errors import with_article
 from ...accountant.records import Contribution, Gram, Product
-from ..findings import UNTOUCHED_COPY, Found, rule
+from ..findings import UNTOUCHED_COPY, Match, rule
 from ..ledger.entries import Ledger, SpentIntent
 from ..ledger.gram_facts import STATED_TOLERANCE_RELATIVE, is_gram
 from ..ledger.matrix_facts import derived_bound, least_grid, matrix_name, unusable_matrix, values_of
@@ -21,7 +21,7 @@ from ..ledger.product_facts import is_product, moved_by_unit, product_of
     "stands follow from its facts. Where they differ, something was changed.",
     next_step=UNTOUCHED_COPY,
 )
-def gram_mismatch(ledger: Ledger) -> Found | None:
+def gram_mismatch(ledger: Ledger) -> Match | None:
     """Fire where bound, weights, grid or number of values are not those of the Gram facts."""
     return _first_misfit(ledger, is_gram)
 
@@ -32,12 +32,12 @@ def gram_mismatch(ledger: Ledger) -> Found | None:
     "which grid it stands follow from its facts. Where they differ, something was changed.",
     next_step=UNTOUCHED_COPY,
 )
-def product_mismatch(ledger: Ledger) -> Found | None:
+def product_mismatch(ledger: Ledger) -> Match | None:
     """Fire where bound, sensitivity, divisor, grid or length are not those of the facts."""
     return _first_misfit(ledger, is_product)
 
 
-def _first_misfit(ledger: Ledger, is_kind: Callable[[Contribution], bool]) -> Found | None:
+def _first_misfit(ledger: Ledger, is_kind: Callable[[Contribution], bool]) -> Match | None:
     """Return the first statement about a matrix of a kind that its facts do not give."""
     for spent in ledger.spent:
         intent = spent.intent
@@ -46,7 +46,7 @@ def _first_misfit(ledger: Ledger, is_kind: Callable[[Contribution], bool]) -> Fo
             relation = ledger.opened.claim.neighbours
             # In turn: of a bound that is not finite nothing further can be derived.
             for number, what in chain(_misfits(spent), _product_misfits(spent, relation)):
-                return Found(what, (number,))
+                return Match(what, (number,))
     return None
 
 
@@ -97,7 +97,7 @@ def _product_misfits(spent: SpentIntent, relation: str) -> Iterator[tuple[int, s
     "Other facts in one of them belong to another run, or were changed.",
     next_step=UNTOUCHED_COPY,
 )
-def uneven_gram(ledger: Ledger) -> Found | None:
+def uneven_gram(ledger: Ledger) -> Match | None:
     """Fire where the facts of a Gram matrix differ between the intents of one phase."""
     return _first_uneven(ledger, lambda each: (is_gram(each), each.gram), "Gram matrix")
 
@@ -108,7 +108,7 @@ def uneven_gram(ledger: Ledger) -> Found | None:
     "facts in one of them belong to another run, or were changed.",
     next_step=UNTOUCHED_COPY,
 )
-def uneven_product(ledger: Ledger) -> Found | None:
+def uneven_product(ledger: Ledger) -> Match | None:
     """Fire where the facts of a product differ between the intents of one phase."""
     return _first_uneven(ledger, lambda each: (is_product(each), each.product), "product")
 
@@ -117,13 +117,13 @@ def _first_uneven(
     ledger: Ledger,
     facts_of: Callable[[Contribution], tuple[bool, Gram | Product | None]],
     name: str,
-) -> Found | None:
+) -> Match | None:
     """Return the first intent that states another matrix than the first of its phase."""
     first: dict[str, tuple[bool, Gram | Product | None]] = {}
     for spent in ledger.spent:
         stated = facts_of(spent.intent.contribution)
         if first.setdefault(spent.intent.phase, stated) != stated:
-            return Found(
+            return Match(
                 f"Round {spent.intent.round:,} states another {name} than the first of its phase.",
                 (spent.number,),
             )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...fl.declarations.own_code import is_own
-from ..findings import COPY_OF_CUT_LOG, UNTOUCHED_COPY, Found, NotStated, rule
+from ..findings import COPY_OF_CUT_LOG, UNTOUCHED_COPY, Match, NotStated, rule
 from ..ledger.entries import Ledger
 from ..ledger.matrix_facts import is_matrix
 from ..ledger.phases import configured_value, models_of, training_of, votes_of
@@ -51,7 +51,7 @@ def _stated(ledger: Ledger, question: str) -> NDArray[np.float64] | NotStated | 
     next_step="Take the log from a copy that nobody has touched, or read it with the version of "
     "privplan that its first line names.",
 )
-def foreign_first_model(ledger: Ledger, lineage: Lineage) -> Found | NotStated | None:
+def foreign_first_model(ledger: Ledger, lineage: Lineage) -> Match | NotStated | None:
     """Fire where the first round starts from another model than the configuration gives."""
     first = lineage.first
     if not training_of(ledger):
@@ -88,9 +88,9 @@ def foreign_first_model(ledger: Ledger, lineage: Lineage) -> Found | NotStated |
     return _another(ledger, first, due)
 
 
-def _another(ledger: Ledger, first: str, due: str) -> Found:
+def _another(ledger: Ledger, first: str, due: str) -> Match:
     where = next(spent for spent in ledger.spent if spent.intent.model_in is not None)
-    return Found(
+    return Match(
         f"The first round starts from the model {digits(first)}; the initial one "
         f"of the configuration is {digits(due)}.",
         (where.number,),
@@ -114,7 +114,7 @@ def _model_size(ledger: Ledger) -> int | None:
     "configuration gives. Other numbers of them belong to another run, or to none.",
     next_step=UNTOUCHED_COPY,
 )
-def foreign_length(ledger: Ledger, lineage: Lineage) -> Found | NotStated | None:
+def foreign_length(ledger: Ledger, lineage: Lineage) -> Match | NotStated | None:
     """Fire where a round of training released more or fewer values than the model has."""
     rounds = models_of(ledger)
     # A matrix is as long as its facts say (`matrix_statements`), whatever model is made of it.
@@ -143,7 +143,7 @@ def foreign_length(ledger: Ledger, lineage: Lineage) -> Found | NotStated | None
     bad = [(number, release.values) for number, release in released if release.values != due]
     if not bad:
         return None
-    return Found(
+    return Match(
         f"A round of training releases {bad[0][1]:,} values; the model of the configuration has "
         f"{due:,}.",
         tuple(number for number, _ in bad),
@@ -157,34 +157,34 @@ def foreign_length(ledger: Ledger, lineage: Lineage) -> Found | NotStated | None
     "together.",
     next_step=COPY_OF_CUT_LOG,
 )
-def broken_lineage(ledger: Ledger, lineage: Lineage) -> Found | NotStated | None:
+def broken_lineage(ledger: Ledger, lineage: Lineage) -> Match | NotStated | None:
     """Fire where a round starts from a model that nothing before it has left, or lacks a state."""
     if lineage.breaks:
         first = lineage.breaks[0]
-        return Found(
+        return Match(
             f"Round {first.round:,} starts from the model {digits(first.stated)}; the rounds "
             f"before it leave {digits(*first.due)}.",
             tuple(broken.number for broken in lineage.breaks),
         )
     votes = votes_of(ledger)
     if votes is not None and lineage.last and votes.intent.model_in not in lineage.last:
-        return Found(
+        return Match(
             f"Users who were held out vote on the model {digits(votes.intent.model_in)}; the "
             f"rounds leave {digits(*lineage.last)}.",
             (votes.number,),
         )
     silent = stateless(ledger)
     if silent:
-        return Found("Some rounds release a state beside their model, and others do not.", silent)
+        return Match("Some rounds release a state beside their model, and others do not.", silent)
     return _partly(lineage)
 
 
-def _partly(lineage: Lineage) -> Found | NotStated | None:
+def _partly(lineage: Lineage) -> Match | NotStated | None:
     """Return what is to be said of rounds that name no models."""
     if not lineage.unstated:
         return None
     if lineage.named:
-        return Found("Some rounds name the models they start from or release, and others do not.")
+        return Match("Some rounds name the models they start from or release, and others do not.")
     return NotStated("Whether each round starts from the last model: rounds name none.")
 
 
@@ -194,14 +194,14 @@ def _partly(lineage: Lineage) -> Found | NotStated | None:
     "them left. Where it says otherwise, it belongs to another log, or lines were cut out.",
     next_step=UNTOUCHED_COPY,
 )
-def close_mismatch(ledger: Ledger, lineage: Lineage) -> Found | NotStated | None:
+def close_mismatch(ledger: Ledger, lineage: Lineage) -> Match | NotStated | None:
     """Fire where `run.close` counts, plans or ends otherwise than the lines before it."""
     closed = ledger.closed
     if closed is None:
         return None
     where = (ledger.closed_at,)
     if closed.rounds > ledger.released:  # fewer: close-under-reports says it
-        return Found(
+        return Match(
             f"The last line counts {closed.rounds:,} releases, and the log holds "
             f"{ledger.released:,}.",
             where,
@@ -211,14 +211,14 @@ def close_mismatch(ledger: Ledger, lineage: Lineage) -> Found | NotStated | None
         who for who in closed.events.keys() | plan.keys() if closed.events.get(who) != plan.get(who)
     )
     if other:
-        return Found(
+        return Match(
             f"The last line states other rounds before {other[0]!r:.60} than the plan.", where
         )
     due = lineage.last
     if closed.model is None or not due:
         return NotStated("Whether the run ended with the last model: the log names none.")
     if closed.model not in due:
-        return Found(
+        return Match(
             f"The last line names the model {digits(closed.model)}; the rounds leave "
             f"{digits(*due)}.",
             where,

@@ -15,7 +15,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import accumulate, groupby, zip_longest
 
-from ..findings import COPY_OF_CUT_LOG, UNTOUCHED_COPY, Found, NotStated, rule
+from ..findings import COPY_OF_CUT_LOG, UNTOUCHED_COPY, Match, NotStated, rule
 from ..ledger.entries import Ledger, SpentIntent
 from ..ledger.phases import (
     configured_value,
@@ -34,12 +34,12 @@ from ..ledger.phases import (
     "a commitment with fresh randomness. Lines were copied, or noise was used again.",
     next_step=UNTOUCHED_COPY,
 )
-def repeated_release(ledger: Ledger) -> Found | None:
+def repeated_release(ledger: Ledger) -> Match | None:
     """Fire where a digest of something noisy, or a commitment, stands in the log twice."""
     known: dict[str, int] = {}
     for what, value, number in _fresh(ledger):
         if value in known:
-            return Found(
+            return Match(
                 f"{what} of line {number:,} stood in line {known[value]:,} before.",
                 (known[value], number),
             )
@@ -73,7 +73,7 @@ def _fresh(ledger: Ledger) -> Iterator[tuple[str, str, int]]:
     "are missing, lines were cut out of the log or put into it.",
     next_step=COPY_OF_CUT_LOG,
 )
-def missing_rounds(ledger: Ledger) -> Found | None:
+def missing_rounds(ledger: Ledger) -> Match | None:
     """Fire where the rounds of training are not numbered 1, 2, 3, ..."""
     last, phases = 0, set[str]()
     for spent in training_of(ledger):
@@ -83,7 +83,7 @@ def missing_rounds(ledger: Ledger) -> Found | None:
             continue
         if number != last + 1:
             after = "the opening" if last == 0 else f"round {last:,}"
-            return Found(
+            return Match(
                 f"Behind {after} stands round {number:,}, where round {last + 1:,} belongs.",
                 (spent.number,),
             )
@@ -94,7 +94,7 @@ def missing_rounds(ledger: Ledger) -> Found | None:
     due = ledger.opened.plan.rounds - sum(release is not None for release in before)
     if votes is not None and votes.intent.round != due:
         what = f"Users who were held out vote in round {votes.intent.round:,}, where round "
-        return Found(f"{what}{due:,} belongs.", (votes.number,))
+        return Match(f"{what}{due:,} belongs.", (votes.number,))
     return None
 
 
@@ -104,7 +104,7 @@ def missing_rounds(ledger: Ledger) -> Found | None:
     "missing, its lines were cut out; it is spent all the same.",
     next_step=COPY_OF_CUT_LOG,
 )
-def uneven_rounds(ledger: Ledger) -> Found | None:
+def uneven_rounds(ledger: Ledger) -> Match | None:
     """Fire where an intent stands behind another one than elsewhere, or a round lacks its last.
 
     A round that was cut off lacks what was not announced yet: a recovery follows, or nothing.
@@ -128,7 +128,7 @@ def uneven_rounds(ledger: Ledger) -> Found | None:
             continue
         end = later[0].number if later else ledger.closed_at if ledger.closed else None
         if end is not None and bisect_left(starts, last.number) == bisect_left(starts, end):
-            return Found(
+            return Match(
                 f"Round {last.intent.round:,} ends with {last.intent.phase!r:.40}, and other "
                 "rounds go on behind it.",
                 (last.number,),
@@ -136,9 +136,9 @@ def uneven_rounds(ledger: Ledger) -> Found | None:
     return None
 
 
-def _unlike(spent: SpentIntent, due: str | None, behind: str | None) -> Found:
+def _unlike(spent: SpentIntent, due: str | None, behind: str | None) -> Match:
     words = ["first" if name is None else f"behind {name!r:.40}" for name in (behind, due)]
-    return Found(
+    return Match(
         f"In round {spent.intent.round:,} {spent.intent.phase!r:.40} stands {words[0]}, and "
         f"elsewhere {words[1]}.",
         (spent.number,),
@@ -151,7 +151,7 @@ def _unlike(spent: SpentIntent, due: str | None, behind: str | None) -> Found:
     "log: rounds before it were cut out or put in.",
     next_step=COPY_OF_CUT_LOG,
 )
-def recovery_mismatch(ledger: Ledger) -> Found | None:
+def recovery_mismatch(ledger: Ledger) -> Match | None:
     """Fire where a recovery does not go on behind the last round that was begun before it."""
     rounds = [(spent.number, spent.intent.round) for spent in ledger.spent]
     lines = [line for line, _ in rounds]
@@ -160,7 +160,7 @@ def recovery_mismatch(ledger: Ledger) -> Found | None:
     for recovery in ledger.recoveries:
         due = due_behind[bisect_left(lines, recovery.number)]
         if recovery.record.next_round != due:
-            return Found(
+            return Match(
                 f"A recovery goes on with round {recovery.record.next_round:,}, and the rounds "
                 f"before it end with {due - 1:,}.",
                 (recovery.number,),
@@ -174,7 +174,7 @@ def recovery_mismatch(ledger: Ledger) -> Found | None:
     "behind by lines that were cut out.",
     next_step=COPY_OF_CUT_LOG,
 )
-def unknown_evaluation(ledger: Ledger) -> Found | None:
+def unknown_evaluation(ledger: Ledger) -> Match | None:
     """Fire where a round was measured that was not released before."""
     first: dict[int, int] = {}
     for spent, line, _ in ledger.releases:
@@ -185,7 +185,7 @@ def unknown_evaluation(ledger: Ledger) -> Found | None:
         if evaluation.round and first.get(evaluation.round, line) >= line
     ]
     if bad:
-        return Found(
+        return Match(
             f"Round {bad[0][1]:,} is measured, and no release of it stands before.",
             tuple(line for line, _ in bad),
         )
@@ -196,7 +196,7 @@ def unknown_evaluation(ledger: Ledger) -> Found | None:
     ]
     if not other:
         return None
-    return Found("Numbers are called released, and no release has them.", tuple(other))
+    return Match("Numbers are called released, and no release has them.", tuple(other))
 
 
 @rule(
@@ -205,7 +205,7 @@ def unknown_evaluation(ledger: Ledger) -> Found | None:
     "measures one again. Lines were copied, moved, or put in the place of others.",
     next_step=COPY_OF_CUT_LOG,
 )
-def repeated_evaluation(ledger: Ledger) -> Found | None:
+def repeated_evaluation(ledger: Ledger) -> Match | None:
     """Fire where a round is measured again, or after a later one, with no recovery in between."""
     starts = [recovery.number for recovery in ledger.recoveries]
     latest: dict[int, int] = {}
@@ -217,7 +217,7 @@ def repeated_evaluation(ledger: Ledger) -> Found | None:
             again = (
                 "again" if measured.round == latest[start] else f"behind round {latest[start]:,}"
             )
-            return Found(
+            return Match(
                 f"Round {measured.round:,} is measured {again}, and no recovery stands in between.",
                 (line,),
             )
@@ -231,7 +231,7 @@ def repeated_evaluation(ledger: Ledger) -> Found | None:
     "first round and cost as much as one.",
     next_step=COPY_OF_CUT_LOG,
 )
-def missing_moments(ledger: Ledger) -> Found | NotStated | None:
+def missing_moments(ledger: Ledger) -> Match | NotStated | None:
     """Fire where rounds were trained on features whose moments were never released."""
     way = configured_value(ledger, "data", "normalisation")
     if way is None:
@@ -242,8 +242,8 @@ def missing_moments(ledger: Ledger) -> Found | NotStated | None:
     moments = moments_of(ledger)
     if moments is None:
         what = "Features are normalised by private moments, and no release of them comes first."
-        return Found(what, (training[0].number,))
+        return Match(what, (training[0].number,))
     if not moments.releases:
         what = "Rounds were trained on moments that the log announces and does not release."
-        return Found(what, (moments.number, training[0].number))
+        return Match(what, (moments.number, training[0].number))
     return None

@@ -13,7 +13,7 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 
 from ...accountant.records import RoundIntent, RoundRelease
-from ..findings import COPY_OF_CUT_LOG, Found, rule
+from ..findings import COPY_OF_CUT_LOG, Match, rule
 from ..ledger.entries import Ledger, SpentIntent
 from ..ledger.phases import CONTINUOUS_FAMILIES, configured_value, votes_of
 
@@ -55,12 +55,12 @@ def _segments(ledger: Ledger) -> list[_Segment]:
     "no release states belong to rounds that were cut out.",
     next_step=COPY_OF_CUT_LOG,
 )
-def broken_streams(ledger: Ledger) -> Found | None:
+def broken_streams(ledger: Ledger) -> Match | None:
     """Fire where bytes of a stream are left out, and intents without release cannot have them."""
     for segment in _segments(ledger):
         for due, first, number in _gaps(segment):
             begins = "begins" if due == 0 else "goes on"
-            return Found(
+            return Match(
                 f"A random stream {begins} at byte {first:,}, where byte {due:,} belongs.",
                 (number,),
             )
@@ -69,14 +69,14 @@ def broken_streams(ledger: Ledger) -> Found | None:
     return next(filter(None, map(_unlike_ours, _segments(ledger))), None)
 
 
-def _unlike_ours(segment: _Segment) -> Found | None:
+def _unlike_ours(segment: _Segment) -> Match | None:
     """Return what no run of privplan states: too few bytes, or more in a round than before."""
     for spent in segment.rounds:
         for number, release in spent.releases:
             stated = sum(max(stream.last - stream.first, 0) for stream in release.streams)
             least = least_bytes(spent.intent, release)
             if stated < least:
-                return Found(
+                return Match(
                     f"A release states {stated:,} random bytes; its noise takes {least:,} or more.",
                     (number,),
                 )
@@ -84,7 +84,7 @@ def _unlike_ours(segment: _Segment) -> Found | None:
     if uneven is None:
         return None
     read, due, line = uneven
-    return Found(
+    return Match(
         f"A round reads {read:,} bytes of a random stream, and those before it {due:,}; rounds of "
         "privplan read equally many.",
         (line,),
@@ -156,22 +156,22 @@ def _gaps(segment: _Segment) -> Iterator[tuple[int, int, int]]:
     "in, or taken from another log.",
     next_step=COPY_OF_CUT_LOG,
 )
-def missing_recovery(ledger: Ledger) -> Found | None:
+def missing_recovery(ledger: Ledger) -> Match | None:
     """Fire where a run goes on as only a new start does, and the log knows of none."""
     hanging = _hanging(ledger)
     if hanging:
         what = "The run was ended behind an intent that was cut off, and no recovery took it up."
-        return Found(what, (hanging,))
+        return Match(what, (hanging,))
     resumed = _beyond_abort(ledger)
     if resumed:
         what = "The run goes on behind a round that was aborted, and no recovery took it up."
-        return Found(what, (resumed,))
+        return Match(what, (resumed,))
     segments = _segments(ledger)
     seen: set[str] = set()
     for segment in segments:
         ranges = segment.ranges()
         for stream in seen & ranges.keys():
-            return Found(
+            return Match(
                 "A recovery goes on with a random stream from before it.", (ranges[stream][0][2],)
             )
         seen |= ranges.keys()
@@ -186,7 +186,7 @@ def missing_recovery(ledger: Ledger) -> Found | None:
         for same in by_kind.values():
             line = _changed(same)
             if line:
-                return Found(
+                return Match(
                     "Rounds draw from other random streams than those before them, and no "
                     "recovery stands in between.",
                     (line,),

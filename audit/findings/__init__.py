@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .finding import Finding, Found, NotStated, Severity, worst_first
+from .finding import Finding, Match, NotStated, Severity, worst_first
 from .next_steps import COPY_OF_CUT_LOG, UNTOUCHED_COPY
 from .registry import FACTS, RULES, Rule, Search, apply_rules, rule, rules_on
 
@@ -12,7 +12,7 @@ __all__ = [
     "RULES",
     "UNTOUCHED_COPY",
     "Finding",
-    "Found",
+    "Match",
     "NotStated",
     "Rule",
     "Search",

@@ -17,8 +17,8 @@ _RANKS: Final[dict[Severity, int]] = {"error": 0, "warning": 1, "note": 2, "info
 
 
 @dataclass(frozen=True)
-class Found:
-    """What a rule found: one sentence, the numbers of `lines` of a log, and what is still proven.
+class Match:
+    """What a rule matched: one sentence, the numbers of `lines` of a log, and what is still proven.
 
     `epsilon` is None where the finding changes no number, or where nothing is proven.  `severity`,
     `next_step` and `why` replace the rule's, where they are given.

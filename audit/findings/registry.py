@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Final, TypeVar
 
-from .finding import Finding, Found, NotStated, Severity
+from .finding import Finding, Match, NotStated, Severity
 
 FACTS: Final[Mapping[str, str]] = {
     "case": "a description: the run, what is proven of it and how its claim stands",
@@ -26,7 +26,7 @@ FACTS: Final[Mapping[str, str]] = {
 }
 """What a rule may rest on, by name."""
 
-Check = Callable[..., Found | NotStated | Iterable[Found] | None]
+Check = Callable[..., Match | NotStated | Iterable[Match] | None]
 """A rule as it is written; None where it finds nothing."""
 
 _Check = TypeVar("_Check", bound=Check)
@@ -53,7 +53,7 @@ class Rule:
         outcome = self.check(*(facts[name] for name in self.needs))
         if outcome is None:
             return ()
-        several = (outcome,) if isinstance(outcome, Found | NotStated) else outcome
+        several = (outcome,) if isinstance(outcome, Match | NotStated) else outcome
         return tuple(
             each
             if isinstance(each, NotStated)

@@ -56,17 +56,22 @@ def search_hazards(evidence: Evidence, beside: Mapping[str, object] | None = Non
     `no-number` where another error of the records gives the reason.
     """
     search = apply_rules({**facts_of(evidence), **(beside or {})}, order=_RULE_MODULES)
-    errors = [one for one in search.findings if one.severity == "error" and one.id in RULES]
+    errors = [
+        hazard for hazard in search.findings if hazard.severity == "error" and hazard.id in RULES
+    ]
     # An error that names the fact behind a stated event takes the place of the bare mismatch.
     explained = {
-        line for one in errors if RULES[one.id].explains for line in _intents(evidence, one.lines)
+        line
+        for hazard in errors
+        if RULES[hazard.id].explains
+        for line in _intents(evidence, hazard.lines)
     }
-    reasons = {one.id for one in errors} - {"no-number"}
+    reasons = {hazard.id for hazard in errors} - {"no-number"}
     kept = [
-        one
-        for one in search.findings
-        if not (one.id == "event-mismatch" and set(one.lines) <= explained)
-        and not (one.id == "no-number" and reasons)
+        hazard
+        for hazard in search.findings
+        if not (hazard.id == "event-mismatch" and set(hazard.lines) <= explained)
+        and not (hazard.id == "no-number" and reasons)
     ]
     return Search(worst_first(kept), search.not_stated)
 

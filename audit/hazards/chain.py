@@ -9,7 +9,7 @@ from ...accountant.records import AuditResult, RunOpen
 from ...fl.log.reader import NEXT, UNBEGUN, WHY
 from ...fl.log.signing import OTHER_KEY
 from ..configuration.first_line import Comparison, sentence_of
-from ..findings import Found, rule
+from ..findings import Match, rule
 from ..ledger.entries import Entry, Ledger
 from ..measurement import Measurement
 from ..results import result_of
@@ -21,26 +21,26 @@ from ..verify import Verification
     why="A line is changed, missing or out of place, so nothing in the log can be trusted.",
     next_step="Take the log from a copy that nobody has touched: privplan audit log DIR.",
 )
-def broken_chain(verification: Verification) -> Found | None:
+def broken_chain(verification: Verification) -> Match | None:
     """Fire where the chain of a log is broken at a line, or signed by somebody else."""
     if verification.first_bad is None:
         return None
     line, reason = verification.first_bad
     if reason == OTHER_KEY:
-        return Found(
+        return Match(
             f"Line {line} is not signed by the key that was given.",
             (line,),
             why="Whoever signed it may have written all of it; the log is another one, or the key "
             "is.",
             next_step="Give the public key of the owner of the run, or ask the owner for the log.",
         )
-    return Found(f"Line {line} is bad: {reason}.", (line,))
+    return Match(f"Line {line} is bad: {reason}.", (line,))
 
 
 @rule("no-run", why=WHY, next_step=NEXT)
-def no_run(verification: Verification) -> Found | None:
+def no_run(verification: Verification) -> Match | None:
     """Fire where a log has no record."""
-    return Found(f"{UNBEGUN[0].upper()}{UNBEGUN[1:]}.") if verification.unbegun else None
+    return Match(f"{UNBEGUN[0].upper()}{UNBEGUN[1:]}.") if verification.unbegun else None
 
 
 @rule(
@@ -49,12 +49,12 @@ def no_run(verification: Verification) -> Found | None:
     why="The run, or its machine, stopped there; every intent before it is counted.",
     next_step="Resume the run, which mends its log.",
 )
-def torn_line(verification: Verification) -> Found | None:
+def torn_line(verification: Verification) -> Match | None:
     """Fire where a last line was cut off while it was written."""
     if verification.torn is None:
         return None
     line = verification.torn.number
-    return Found(f"Line {line} was cut off while it was written.", (line,))
+    return Match(f"Line {line} was cut off while it was written.", (line,))
 
 
 @rule(
@@ -63,10 +63,10 @@ def torn_line(verification: Verification) -> Found | None:
     "them may be any log.",
     next_step="Ask the owner of the run for the log that they belong to: privplan explain log.",
 )
-def not_anchored(verification: Verification) -> Found | None:
+def not_anchored(verification: Verification) -> Match | None:
     """Fire where a log is not the one of a head, or of a key, that was given."""
     mismatch = verification.mismatch
-    return None if mismatch is None else Found(f"{mismatch[0].upper()}{mismatch[1:]}.")
+    return None if mismatch is None else Match(f"{mismatch[0].upper()}{mismatch[1:]}.")
 
 
 @rule(
@@ -75,10 +75,10 @@ def not_anchored(verification: Verification) -> Found | None:
     "edited, or they are of two runs.",
     next_step="Take the folder from a copy that nobody has touched.",
 )
-def file_mismatch(file_comparison: Comparison) -> Found | None:
+def file_mismatch(file_comparison: Comparison) -> Match | None:
     """Fire where the configuration in a folder is not that of its log."""
     differences = file_comparison.differences
-    return Found(sentence_of(differences), (1,)) if differences else None
+    return Match(sentence_of(differences), (1,)) if differences else None
 
 
 BOUNDING_TIERS: Final = ("claim", "robust")
@@ -94,7 +94,7 @@ CLAIM_EXCESS_RELATIVE: Final = 1e-4
     "against another one contradicts nothing, whatever it shows.",
     next_step="Attack the run again: privplan audit attack DIR.",
 )
-def foreign_results(ledger: Ledger, entries: Sequence[Entry]) -> Found | None:
+def foreign_results(ledger: Ledger, entries: Sequence[Entry]) -> Match | None:
     """Fire where no attack on this run can have found a result.
 
     An attack holds its lower bounds against what the first line promises, or against less where it
@@ -110,7 +110,7 @@ def foreign_results(ledger: Ledger, entries: Sequence[Entry]) -> Found | None:
     if not reasons:
         return None
     first = next(iter(reasons))
-    return Found(f"Line {first:,}: {reasons[first]}", tuple(reasons))
+    return Match(f"Line {first:,}: {reasons[first]}", tuple(reasons))
 
 
 def _wrong(opened: RunOpen, measurement: Measurement) -> str | None:

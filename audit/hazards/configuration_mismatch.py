@@ -9,7 +9,7 @@ from ..configuration.first_line import Comparison, sentence_of
 from ..configuration.logged_configuration import target_of
 from ..evidence.epsilon_total import total, with_less_noise
 from ..evidence.evidence import Evidence
-from ..findings import Found, rule
+from ..findings import Match, rule
 
 NOISE_SEARCH_SLACK_RELATIVE: Final = 1e-3
 """How far, relative to the target, a search for noise may stay below it.
@@ -39,13 +39,13 @@ _TAKE_UNTOUCHED_COPY: Final = (
     "states others, one of them was edited, or they are of two runs.",
     next_step=_TAKE_UNTOUCHED_COPY,
 )
-def configuration_mismatch(evidence: Evidence) -> Found | None:
+def configuration_mismatch(evidence: Evidence) -> Match | None:
     """Fire where the log states another value than its configuration makes."""
     differences = comparison(evidence).differences
     if not differences:
         return None
     lines = tuple(sorted({difference.line for difference in differences}))
-    return Found(sentence_of(differences), lines, evidence.left())
+    return Match(sentence_of(differences), lines, evidence.left())
 
 
 @rule(
@@ -55,7 +55,7 @@ def configuration_mismatch(evidence: Evidence) -> Found | None:
     "is not what the run was made with.",
     next_step=_TAKE_UNTOUCHED_COPY,
 )
-def plan_below_target(evidence: Evidence) -> Found | None:
+def plan_below_target(evidence: Evidence) -> Match | None:
     """Fire where noise was searched for a target, and the plan comes to less than that."""
     opened = evidence.ledger.opened
     target, planned = target_of(opened), opened.plan.events.get(opened.claim.observer)
@@ -70,7 +70,7 @@ def plan_below_target(evidence: Evidence) -> Found | None:
     weaker = with_less_noise(planned, 1.0 + NOISE_SEARCH_PRECISION)
     if total({weaker: 1}, delta=delta, neighbours=relation).upper > target:
         return None
-    return Found(
+    return Match(
         f"Noise was searched for epsilon {target:.6g}, and the plan comes to {proven:.6g}.",
         (1,),
         evidence.left(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..derivation.sums import is_unweighted, sensitivity_of
 from ..evidence.evidence import Evidence, RoundKind
 from ..evidence.round_kinds import lines_of
-from ..findings import Found, rule
+from ..findings import Match, rule
 from .units import WITHOUT_COMMON_NOISE, half_of_facts, uncovered
 
 
@@ -16,7 +16,7 @@ from .units import WITHOUT_COMMON_NOISE, half_of_facts, uncovered
     next_step="Compute the sensitivity from the clip, the weights and the relation.",
     explains=True,
 )
-def sensitivity_below_facts(evidence: Evidence) -> Found | None:
+def sensitivity_below_facts(evidence: Evidence) -> Match | None:
     """Fire where the stated sensitivity is below clip x weights x terms for the relation."""
     replaced = evidence.setting.neighbours == "replace-one"
     bad = [
@@ -29,7 +29,7 @@ def sensitivity_below_facts(evidence: Evidence) -> Found | None:
     if not bad:
         return None
     facts = bad[0].facts
-    return Found(
+    return Match(
         f"The sensitivity is stated as {facts.sensitivity:g}; clip, weights and terms give "
         f"{float(sensitivity_of(facts, evidence.setting)):g}.",
         lines_of(bad),
@@ -56,7 +56,7 @@ def understated(evidence: Evidence, kind: RoundKind) -> bool:
     next_step="Divide each unit's weights by their sum, rounding down.",
     explains=True,
 )
-def weights_above_one(evidence: Evidence) -> Found | None:
+def weights_above_one(evidence: Evidence) -> Match | None:
     """Fire where weights sum to more than 1; an error where the sensitivity ignores it."""
     bad = [
         kind
@@ -67,7 +67,7 @@ def weights_above_one(evidence: Evidence) -> Found | None:
         return None
     # Larger weights are harmless where the sensitivity was computed with them.
     ignored = any(understated(evidence, kind) for kind in bad)
-    return Found(
+    return Match(
         f"A unit's weights sum to up to {bad[0].facts.weights.largest_sum:g}.",
         lines_of(bad),
         evidence.left(),
@@ -82,7 +82,7 @@ def weights_above_one(evidence: Evidence) -> Found | None:
     next_step="Weight each user's terms so that they sum to 1, or count them all (`largest_sum`).",
     explains=True,
 )
-def unweighted_terms(evidence: Evidence) -> Found | None:
+def unweighted_terms(evidence: Evidence) -> Match | None:
     """Fire where every silo counts a user's term once, and the weights are said to sum to less."""
     silos = evidence.setting.silos
     bad = [
@@ -93,7 +93,7 @@ def unweighted_terms(evidence: Evidence) -> Found | None:
     ]
     if not bad:
         return None
-    return Found(
+    return Match(
         f"Each of {silos:,} silos counts a user's term once, and the weights of a user are said to "
         f"sum to at most {bad[0].facts.weights.largest_sum:g}.",
         lines_of(bad),
@@ -109,10 +109,10 @@ def unweighted_terms(evidence: Evidence) -> Found | None:
     "noise of its own.",
     explains=True,
 )
-def private_bound(evidence: Evidence) -> Found | None:
+def private_bound(evidence: Evidence) -> Match | None:
     """Fire where a contribution has no public bound, as a clip norm from private data is none."""
     bad = [kind for kind in evidence.kinds if kind.facts.contribution.source == "private"]
-    return Found("No public bound holds of what a unit adds.", lines_of(bad)) if bad else None
+    return Match("No public bound holds of what a unit adds.", lines_of(bad)) if bad else None
 
 
 @rule(
@@ -123,12 +123,12 @@ def private_bound(evidence: Evidence) -> Found | None:
     "`released`; or keep it fixed.",
     explains=True,
 )
-def adaptive_clip(evidence: Evidence) -> Found | None:
+def adaptive_clip(evidence: Evidence) -> Match | None:
     """Fire where the clip norm of a phase changes and nothing in the log accounts for it."""
     lines = evidence.doubts.moved
     if not lines:
         return None
-    return Found(
+    return Match(
         "The clip norm, or the largest weight, changes between rounds, and nothing accounts for "
         "it.",
         lines,
@@ -141,10 +141,10 @@ def adaptive_clip(evidence: Evidence) -> Found | None:
     next_step="Clip every term before it is summed.",
     explains=True,
 )
-def clip_not_enforced(evidence: Evidence) -> Found | None:
+def clip_not_enforced(evidence: Evidence) -> Match | None:
     """Fire where a release says that its clip was not enforced."""
     lines = tuple(line for _, line, each in evidence.ledger.releases if not each.clip_enforced)
-    return Found("The clip was not enforced.", lines) if lines else None
+    return Match("The clip was not enforced.", lines) if lines else None
 
 
 @rule(
@@ -153,14 +153,14 @@ def clip_not_enforced(evidence: Evidence) -> Found | None:
     next_step="Divide by a public constant, such as rate x users.",
     explains=True,
 )
-def realised_normaliser(evidence: Evidence) -> Found | None:
+def realised_normaliser(evidence: Evidence) -> Match | None:
     """Fire where a noisy sum was divided by the realised batch."""
     lines = tuple(
         number
         for _, number, release in evidence.ledger.releases
         if release.normaliser is not None and release.normaliser.kind == "realised"
     )
-    return Found("Noisy sums were divided by the realised batch size.", lines) if lines else None
+    return Match("Noisy sums were divided by the realised batch size.", lines) if lines else None
 
 
 @rule(
@@ -170,7 +170,7 @@ def realised_normaliser(evidence: Evidence) -> Found | None:
     next_step="Divide by a public constant, such as rate x users.",
     explains=True,
 )
-def moving_normaliser(evidence: Evidence) -> Found | None:
+def moving_normaliser(evidence: Evidence) -> Match | None:
     """Fire where what is called a constant differs between rounds that are alike."""
     lines = evidence.doubts.divided
     if not lines:
@@ -183,4 +183,4 @@ def moving_normaliser(evidence: Evidence) -> Found | None:
         )
     )
     shown = ", ".join(f"{value:g}" for value in values[:3])
-    return Found(f"Sums are divided by a `constant` that is {shown} from round to round.", lines)
+    return Match(f"Sums are divided by a `constant` that is {shown} from round to round.", lines)

@@ -19,7 +19,7 @@ from ..derivation.supported_event import supported
 from ..edits.streams import least_bytes
 from ..evidence.evidence import Evidence
 from ..evidence.round_kinds import lines_of
-from ..findings import Found, rule
+from ..findings import Match, rule
 from ..ledger.phases import CONTINUOUS_FAMILIES
 
 
@@ -32,7 +32,7 @@ from ..ledger.phases import CONTINUOUS_FAMILIES
     "before those who add noise.",
     explains=True,
 )
-def noise_may_be_known(evidence: Evidence) -> Found | None:
+def noise_may_be_known(evidence: Evidence) -> Match | None:
     """Fire where the noise that stays in a sum may be that of an observer, or be told to it."""
     removed = [kind for kind in evidence.kinds if noise_is_removed(kind.facts, evidence.setting)]
     # As published nothing else is proven either, and this holds all the same.
@@ -49,7 +49,7 @@ def noise_may_be_known(evidence: Evidence) -> Found | None:
         return None
     name = max(known, key=lambda each: known[each])
     others = len(known) - 1
-    return Found(
+    return Match(
         f"Delta is at least {known[name]:.3g} before {name!r}"
         + (f" (and too large before {others} more)" if others else "")
         + f", whatever the noise: the promise has {evidence.delta:g}.",
@@ -70,13 +70,13 @@ def _exact_share(event: ev.Event) -> Fraction:
     "round, and only the server is supposed to know.",
     next_step="Use a key of 3,072 bits.",
 )
-def weak_removal_key(evidence: Evidence) -> Found | None:
+def weak_removal_key(evidence: Evidence) -> Match | None:
     """Fire where noise is taken off under a key that can be factored."""
     security = evidence.ledger.opened.security
     bad = [kind for kind in evidence.kinds if has_removal_key(kind.facts, security)]
     if security is None or not bad or security.key_bits >= MIN_PAILLIER_KEY_BITS:
         return None
-    return Found(
+    return Match(
         f"The Paillier key has {security.key_bits:,} bits; at least {MIN_PAILLIER_KEY_BITS:,} "
         "count as safe.",
         (1, *lines_of(bad)),
@@ -89,10 +89,10 @@ def weak_removal_key(evidence: Evidence) -> Found | None:
     next_step="Find out what wrote these records.",
     explains=True,
 )
-def unusable_facts(evidence: Evidence) -> Found | None:
+def unusable_facts(evidence: Evidence) -> Match | None:
     """Fire where numbers are absurd: no noise, infinite bounds, impossible rates."""
     bad = [kind for kind in evidence.kinds if kind.facts.unusable]
-    return None if not bad else Found(f"{bad[0].facts.unusable[0]}.", lines_of(bad))
+    return None if not bad else Match(f"{bad[0].facts.unusable[0]}.", lines_of(bad))
 
 
 @rule(
@@ -101,13 +101,13 @@ def unusable_facts(evidence: Evidence) -> Found | None:
     next_step="Add noise, or release nothing that depends on private data.",
     explains=True,
 )
-def no_noise(evidence: Evidence) -> Found | None:
+def no_noise(evidence: Evidence) -> Match | None:
     """Fire where a round is released without noise."""
     bad = [kind for kind in evidence.kinds if kind.facts.noise.family == "none"]
     if not bad:
         return None
     lines = lines_of(bad)
-    return Found(f"{counted(len(lines), 'round')} without any noise.", lines)
+    return Match(f"{counted(len(lines), 'round')} without any noise.", lines)
 
 
 @rule(
@@ -119,7 +119,7 @@ def no_noise(evidence: Evidence) -> Found | None:
     "degrees of freedom would do too, but no audit of a log accounts for them.",
     explains=True,
 )
-def wishart_noise(evidence: Evidence) -> Found | None:
+def wishart_noise(evidence: Evidence) -> Match | None:
     """Fire where a matrix is released with Wishart noise; name the exact delta as published."""
     bad = [kind for kind in evidence.kinds if is_wishart(kind.facts.noise)]
     if not bad:
@@ -132,7 +132,7 @@ def wishart_noise(evidence: Evidence) -> Found | None:
             f" Of what one silo sends, delta is {rounding.down(exact)} or more at every epsilon, "
             "for a record of the largest norm."
         )
-    return Found(what, lines_of(bad))
+    return Match(what, lines_of(bad))
 
 
 @rule(
@@ -143,7 +143,7 @@ def wishart_noise(evidence: Evidence) -> Found | None:
     "many may be missing (`tolerated_dropouts`).",
     explains=True,
 )
-def dropouts(evidence: Evidence) -> Found | None:
+def dropouts(evidence: Evidence) -> Match | None:
     """Fire where a release holds fewer shares of the noise than its intent needs."""
     bad, least = [], (0, 0)
     for kind in evidence.kinds:
@@ -153,7 +153,7 @@ def dropouts(evidence: Evidence) -> Found | None:
             least = kind.facts.shares, noise.shares
     if not bad:
         return None
-    return Found(
+    return Match(
         f"Releases hold {least[0]} of {least[1]} noise shares. The number below takes the terms "
         "of all silos as still in the sum; if those of the missing ones are gone too, and weights "
         "are uniform, less leaks.",
@@ -168,7 +168,7 @@ def dropouts(evidence: Evidence) -> Found | None:
     next_step="Announce every draw in the intent, before it is made.",
     explains=True,
 )
-def extra_draws(evidence: Evidence) -> Found | None:
+def extra_draws(evidence: Evidence) -> Match | None:
     """Fire where more noisy sums were released than announced, or one intent released twice."""
     bad = [
         spent.number
@@ -178,7 +178,7 @@ def extra_draws(evidence: Evidence) -> Found | None:
     ]
     if not bad:
         return None
-    return Found("More noisy sums were released than announced.", tuple(bad), evidence.left())
+    return Match("More noisy sums were released than announced.", tuple(bad), evidence.left())
 
 
 @rule(
@@ -188,7 +188,7 @@ def extra_draws(evidence: Evidence) -> Found | None:
     next_step="Run it again without a seed before anything is published. The numbers here are what "
     "the same run would prove with noise that nobody can predict.",
 )
-def seeded(evidence: Evidence) -> Found | None:
+def seeded(evidence: Evidence) -> Match | None:
     """Fire where protective randomness came from a seed."""
     opened = evidence.ledger.opened
     lines = [
@@ -198,7 +198,7 @@ def seeded(evidence: Evidence) -> Found | None:
     ]
     if opened.randomness.source == "seeded":
         lines.insert(0, 1)
-    return Found("The noise was drawn from a seed.", tuple(lines)) if lines else None
+    return Match("The noise was drawn from a seed.", tuple(lines)) if lines else None
 
 
 CIPHERS: Final = ("chacha20",)
@@ -212,7 +212,7 @@ CIPHERS: Final = ("chacha20",)
     next_step="Find out what drew the noise. The numbers here are those of noise that nobody can "
     "predict.",
 )
-def unknown_cipher(evidence: Evidence) -> Found | None:
+def unknown_cipher(evidence: Evidence) -> Match | None:
     """Fire where noise is said to come from a cipher that is none of `CIPHERS`."""
     stated = [(1, evidence.ledger.opened.randomness.cipher)]
     stated += [
@@ -222,7 +222,7 @@ def unknown_cipher(evidence: Evidence) -> Found | None:
     bad = [(number, cipher) for number, cipher in stated if cipher not in CIPHERS]
     if not bad:
         return None
-    return Found(
+    return Match(
         f"The noise is said to come from the cipher {bad[0][1]!r:.60}; known is "
         f"{', '.join(CIPHERS)}.",
         tuple(number for number, _ in bad),
@@ -235,12 +235,12 @@ def unknown_cipher(evidence: Evidence) -> Found | None:
     next_step="Never use a byte of a stream twice; a resumed run needs streams of its own.",
     explains=True,
 )
-def reused_randomness(evidence: Evidence) -> Found | None:
+def reused_randomness(evidence: Evidence) -> Match | None:
     """Fire where two releases used the same bytes of a stream, or one used them twice."""
     lines = evidence.doubts.reused
     if not lines:
         return None
-    return Found("Ranges of one random stream overlap.", lines)
+    return Match("Ranges of one random stream overlap.", lines)
 
 
 @rule(
@@ -250,7 +250,7 @@ def reused_randomness(evidence: Evidence) -> Found | None:
     "used before. Each value of each share of the noise takes more than a byte.",
     next_step="Record the range of every stream that noise was drawn from.",
 )
-def unrecorded_randomness(evidence: Evidence) -> Found | None:
+def unrecorded_randomness(evidence: Evidence) -> Match | None:
     """Fire where noise was drawn and no bytes of a stream are stated, or fewer than it takes."""
     lines = tuple(
         number
@@ -260,7 +260,7 @@ def unrecorded_randomness(evidence: Evidence) -> Found | None:
     )
     if not lines:
         return None
-    return Found("Releases do not say what randomness they used, or not all of it.", lines)
+    return Match("Releases do not say what randomness they used, or not all of it.", lines)
 
 
 @rule(
@@ -270,14 +270,14 @@ def unrecorded_randomness(evidence: Evidence) -> Found | None:
     "gaps that depend on what it was added to.",
     next_step="Draw noise on a grid of its own, as privplan's mechanisms do.",
 )
-def float_noise(evidence: Evidence) -> Found | None:
+def float_noise(evidence: Evidence) -> Match | None:
     """Fire where continuous noise was drawn without a grid."""
     bad = [
         kind
         for kind in evidence.kinds
         if kind.facts.noise.family in CONTINUOUS_FAMILIES and kind.facts.noise.grid == 0.0
     ]
-    return Found("Noise was added in floating point.", lines_of(bad)) if bad else None
+    return Match("Noise was added in floating point.", lines_of(bad)) if bad else None
 
 
 @rule(
@@ -286,7 +286,7 @@ def float_noise(evidence: Evidence) -> Found | None:
     why="The classical formula sqrt(2 ln(1.25/delta))/epsilon is proven for epsilon up to 1 only.",
     next_step="Find the noise with: privplan calibrate.",
 )
-def classical_sigma(evidence: Evidence) -> Found | None:
+def classical_sigma(evidence: Evidence) -> Match | None:
     """Fire where the noise is exactly that of the classical formula, for an epsilon above 1."""
     claimed = evidence.ledger.opened.claim.epsilon
     if claimed is None or not 1.0 < claimed < math.inf or not 0.0 < evidence.delta < 1.0:
@@ -306,7 +306,7 @@ def classical_sigma(evidence: Evidence) -> Found | None:
     epsilon = evidence.left()
     # Harmless where the noise suffices all the same.
     exceeds = epsilon is None or epsilon.upper > claimed
-    return Found(
+    return Match(
         f"The noise multiplier {formula:.6g} is the classical formula's for epsilon {claimed:g}.",
         lines_of(bad),
         epsilon,

@@ -9,7 +9,7 @@ from ...accountant.errors import counted
 from ...fl.frame.private_normalisation import MOMENTS_DESCRIPTION, NORMALISE
 from ...fl.running.resumption import NEW_RUN_OF_MORE_BLOCKS, is_last_block_open
 from ..evidence.evidence import Evidence
-from ..findings import Found, rule
+from ..findings import Match, rule
 from ..ledger.entries import Ledger
 
 
@@ -18,7 +18,7 @@ from ..ledger.entries import Ledger
     why="The promise covers what was planned before the first release, and no more.",
     next_step="Make a new plan, with a budget of its own, for further rounds.",
 )
-def more_rounds(evidence: Evidence) -> Found | None:
+def more_rounds(evidence: Evidence) -> Match | None:
     """Fire where more was made than was planned."""
     opened, spent, count = evidence.ledger.opened, evidence.ledger.spent, evidence.ledger.rounds
     if evidence.setting.as_published and count <= opened.plan.rounds:
@@ -27,7 +27,7 @@ def more_rounds(evidence: Evidence) -> Found | None:
     exceeds_plan = any(evidence.planned(observer).beyond for observer in opened.plan.events)
     if count <= opened.plan.rounds and not exceeds_plan:
         return None
-    return Found(
+    return Match(
         f"{counted(opened.plan.rounds, 'round')} were planned and {count:,} were made.",
         tuple(intent.number for intent in spent[opened.plan.rounds :]),
         evidence.left(),
@@ -40,13 +40,13 @@ def more_rounds(evidence: Evidence) -> Found | None:
     "chosen as results come in needs an odometer that was told so.",
     next_step="Follow the plan. The number holds if no choice depended on a result.",
 )
-def off_plan(evidence: Evidence) -> Found | None:
+def off_plan(evidence: Evidence) -> Match | None:
     """Fire where a round is stated that the plan does not know."""
     for observer in evidence.ledger.opened.plan.events:
         foreign = evidence.planned(observer).foreign
         if foreign:
             first = next(iter(foreign))
-            return Found(
+            return Match(
                 f"Before {observer!r} the plan knows nothing of {first!r:.120}.",
                 (),
                 evidence.left(),
@@ -54,7 +54,7 @@ def off_plan(evidence: Evidence) -> Found | None:
     for observer in evidence.ledger.opened.plan.events:
         lines = evidence.unplanned_views(observer)
         if lines:
-            return Found(
+            return Match(
                 f"The plan says what {observer!r} sees, and {counted(len(lines), 'round')} do not.",
                 lines,
                 severity="warning",
@@ -68,7 +68,7 @@ def off_plan(evidence: Evidence) -> Found | None:
     "whose noise can be averaged away.",
     next_step="Resume from the log, which lists every intent; the number here counts them all.",
 )
-def resumed_without_state(evidence: Evidence) -> Found | None:
+def resumed_without_state(evidence: Evidence) -> Match | None:
     """Fire where rounds are released twice, or a recovery forgets what was spent."""
     ledger = evidence.ledger
     released = Counter(
@@ -96,7 +96,7 @@ def resumed_without_state(evidence: Evidence) -> Found | None:
     if ledger.recoveries and not lines and ledger.rounds > planned:
         lines.append(ledger.recoveries[-1].number)
         what = "The resumed run went beyond its plan."
-    return Found(what, tuple(lines), evidence.left()) if lines else None
+    return Match(what, tuple(lines), evidence.left()) if lines else None
 
 
 @rule(
@@ -105,12 +105,12 @@ def resumed_without_state(evidence: Evidence) -> Found | None:
     why="An intent without a release may have been released all the same, so it is spent.",
     next_step="Nothing: it is counted.",
 )
-def dangling(evidence: Evidence) -> Found | None:
+def dangling(evidence: Evidence) -> Match | None:
     """Fire where intents were never released."""
     lines = tuple(spent.number for spent in evidence.ledger.spent if not spent.releases)
     if not lines:
         return None
-    return Found(f"{counted(len(lines), 'round')} announced and not released.", lines)
+    return Match(f"{counted(len(lines), 'round')} announced and not released.", lines)
 
 
 @dataclass(frozen=True)
@@ -140,19 +140,19 @@ def lost_if_cut_off(ledger: Ledger) -> LostIfCutOff | None:
     why="A log without its last line belongs to a run that goes on, was cut off, or lost its end.",
     next_step="Resume the run, or close it; until then the number is what was spent so far.",
 )
-def incomplete(evidence: Evidence) -> Found | None:
+def incomplete(evidence: Evidence) -> Match | None:
     """Fire where the run was not closed."""
     ledger = evidence.ledger
     if ledger.closed:
         return None
     lost = lost_if_cut_off(ledger)
     if lost:
-        return Found(
+        return Match(
             f"The log has no `run.close`, and {lost.open}.",
             next_step="Let the run go on if it still does: once it was cut off, nothing resumes "
             f"it. {lost.next_step}",
         )
-    return Found("The log has no `run.close`.")
+    return Match("The log has no `run.close`.")
 
 
 @rule(
@@ -162,12 +162,12 @@ def incomplete(evidence: Evidence) -> Found | None:
     "away that were spent.",
     next_step="Count the rounds by other means, and write logs with fsync `records`.",
 )
-def lost_intents(evidence: Evidence) -> Found | None:
+def lost_intents(evidence: Evidence) -> Match | None:
     """Fire where a run that was cut off, or may have been, did not force its lines to the disk."""
     whole = evidence.ledger.closed is not None and not evidence.ledger.recoveries
     if evidence.ledger.opened.fsync != "never" or whole:
         return None
-    return Found("The log was written with fsync `never`.", (1,))
+    return Match("The log was written with fsync `never`.", (1,))
 
 
 @rule(
@@ -177,7 +177,7 @@ def lost_intents(evidence: Evidence) -> Found | None:
     "the rounds that were made.",
     next_step="Nothing: the number is that of the whole plan.",
 )
-def stopped_early(evidence: Evidence) -> Found | None:
+def stopped_early(evidence: Evidence) -> Match | None:
     """Fire where a run was closed before its plan was carried out."""
     closed, opened = evidence.ledger.closed, evidence.ledger.opened
     if closed is None or not evidence.planned(opened.claim.observer).left:
@@ -186,7 +186,7 @@ def stopped_early(evidence: Evidence) -> Found | None:
     how_far = f"after {begun:,} of {counted(planned, 'round')}"
     if begun >= planned:  # a round of several releases, cut off between two of them
         how_far = f"with {counted(planned, 'round')} begun, and not all of their releases"
-    return Found(
+    return Match(
         f"The run was closed ({closed.reason}) {how_far}.",
         (evidence.ledger.closed_at,),
         evidence.left(),
@@ -198,12 +198,12 @@ def stopped_early(evidence: Evidence) -> Found | None:
     why="What stands outside of a run is promised by nobody.",
     next_step="Find out what wrote these lines; they are counted.",
 )
-def misplaced_records(evidence: Evidence) -> Found | None:
+def misplaced_records(evidence: Evidence) -> Match | None:
     """Fire where something was released before the opening or after the close, or opened twice."""
     lines = evidence.ledger.misplaced
     if not lines:
         return None
-    return Found("Lines stand outside of the run.", lines, evidence.left())
+    return Match("Lines stand outside of the run.", lines, evidence.left())
 
 
 @rule(
@@ -211,7 +211,7 @@ def misplaced_records(evidence: Evidence) -> Found | None:
     why="A release without an intent says neither what its noise was nor whom it concerns.",
     next_step="Open every release with an intent, before its noise is drawn.",
 )
-def unannounced_release(evidence: Evidence) -> Found | None:
+def unannounced_release(evidence: Evidence) -> Match | None:
     """Fire where a release stands under no intent, or under that of another round."""
     lines = evidence.ledger.orphans
-    return Found("Releases stand under no intent of their own.", lines) if lines else None
+    return Match("Releases stand under no intent of their own.", lines) if lines else None

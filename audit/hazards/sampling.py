@@ -9,7 +9,7 @@ from ..derivation.protocol_consistency import reliable_facts
 from ..derivation.sampling import SAMPLING_EVENTS, is_hidden, parts_of
 from ..evidence.evidence import Evidence, RoundKind
 from ..evidence.round_kinds import lines_of
-from ..findings import Found, rule
+from ..findings import Match, rule
 from .units import holds
 
 _FIXED_SIZE_SAMPLERS = ("shuffled", "fixed-size", "truncated-poisson")
@@ -23,7 +23,7 @@ _SHUFFLE_EVENTS = (ev.Shuffle, ev.SampledShuffle)
     next_step="Draw each unit independently, or account for the sampler that was used.",
     explains=True,
 )
-def shuffled_as_poisson(evidence: Evidence) -> Found | None:
+def shuffled_as_poisson(evidence: Evidence) -> Match | None:
     """Fire where rounds of another sampler are accounted as Poisson sampling."""
     bad = [
         kind
@@ -34,7 +34,7 @@ def shuffled_as_poisson(evidence: Evidence) -> Found | None:
     if not bad:
         return None
     method = bad[0].facts.sampling.method
-    return Found(
+    return Match(
         f"Batches were drawn by `{method}` and are accounted as Poisson samples.",
         lines_of(bad),
         evidence.left(),
@@ -47,7 +47,7 @@ def shuffled_as_poisson(evidence: Evidence) -> Found | None:
     next_step="State the probability with which a unit really joins a round.",
     explains=True,
 )
-def rate_mismatch(evidence: Evidence) -> Found | None:
+def rate_mismatch(evidence: Evidence) -> Match | None:
     """Fire where a stated sampling rate, or that of a stated event, is below the facts' rate.
 
     The facts give it as batch / population, or chosen / slots.
@@ -66,7 +66,7 @@ def rate_mismatch(evidence: Evidence) -> Found | None:
             rates = least, facts.rate
     if not bad:
         return None
-    return Found(
+    return Match(
         f"The rate is stated as {rates[0]:.6g}, and the facts give {rates[1]:.6g}.",
         lines_of(bad),
         evidence.left(),
@@ -80,7 +80,7 @@ def rate_mismatch(evidence: Evidence) -> Found | None:
     next_step="State what this observer sees without sampling, or let others draw in secret.",
     explains=True,
 )
-def known_sample(evidence: Evidence) -> Found | None:
+def known_sample(evidence: Evidence) -> Match | None:
     """Fire where amplification by sampling is stated against an observer who knows the sample."""
     coalitions = [name for name in evidence.observers if coalition_of(name) is not None]
     for observer in (SERVER, SILO, SILO_WITH_RECORDS, *coalitions):
@@ -98,7 +98,7 @@ def known_sample(evidence: Evidence) -> Found | None:
             spent = evidence.spent_total(observer)
             who = f"the {observer}" if coalition_of(observer) is None else phrase(observer)
             drawer = bad[0].facts.sampling.drawn_by
-            return Found(
+            return Match(
                 f"{who[0].upper()}{who[1:]} knows who was drawn (by: {drawer}), and the log "
                 "counts the sample against it; without it the log supports "
                 f"{spent.upper:.6g} there.",
@@ -115,7 +115,7 @@ def known_sample(evidence: Evidence) -> Found | None:
     "guarantee of each message by itself.",
     explains=True,
 )
-def visible_messages(evidence: Evidence) -> Found | None:
+def visible_messages(evidence: Evidence) -> Match | None:
     """Fire where messages are amplified, though the facts show no shuffler that hides senders."""
     bad = [
         kind
@@ -133,7 +133,7 @@ def visible_messages(evidence: Evidence) -> Found | None:
     ]
     if not bad:
         return None
-    return Found(
+    return Match(
         f"The server sees messages one by one (aggregation `{evidence.setting.aggregation}`), and "
         "they are accounted as if they were mixed.",
         lines_of(bad),

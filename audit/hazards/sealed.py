@@ -16,7 +16,7 @@ from ...fl.declarations.sealed_items import RESIDUALS
 from ...fl.log import Sidecar
 from ..derivation.correlated_rounds import beyond_schedule
 from ..evidence.evidence import Evidence
-from ..findings import UNTOUCHED_COPY, Found, rule
+from ..findings import UNTOUCHED_COPY, Match, rule
 from ..ledger.entries import Ledger
 from .sidecar import values_of
 
@@ -82,7 +82,7 @@ def _opened(ledger: Ledger, known: Mapping[str, object]) -> tuple[int, int]:
     next_step="Find out how units were drawn. Do not publish this finding: it was seen before the "
     "noise.",
 )
-def rate_against_counts(evidence: Evidence, sidecar: Sidecar) -> list[Found]:
+def rate_against_counts(evidence: Evidence, sidecar: Sidecar) -> list[Match]:
     """Fire where an honest Poisson draw would hardly ever have the counts of samples.
 
     They are binomial: their sum is tested exactly, and their spread by chi-squared, each at half of
@@ -90,7 +90,7 @@ def rate_against_counts(evidence: Evidence, sidecar: Sidecar) -> list[Found]:
     """
     drawn = _drawn(evidence, values_of(sidecar))
     judged = [_judged(size, rate, counts) for (size, rate), counts in drawn.items()]
-    return [found for found in judged if found is not None]
+    return [match for match in judged if match is not None]
 
 
 def _drawn(
@@ -117,13 +117,13 @@ def _drawn(
     why="The event of a block counts on how far apart the rounds of one unit are.",
     next_step="Find out who took part. Do not publish this finding: it was seen before the noise.",
 )
-def joined_against_schedule(evidence: Evidence, sidecar: Sidecar) -> Found | None:
+def joined_against_schedule(evidence: Evidence, sidecar: Sidecar) -> Match | None:
     """Fire where more units joined rounds of a block than its schedule allows."""
     users = evidence.ledger.opened.population.users
     lines = beyond_schedule(_joined(evidence.ledger, values_of(sidecar)), users)
     if not lines:
         return None
-    return Found(
+    return Match(
         f"More units joined {counted(len(lines), 'round')} of a block than take part once in its "
         f"turns, of {users:,} users.",
         lines,
@@ -146,7 +146,7 @@ def _joined(ledger: Ledger, known: Mapping[str, object]) -> list[tuple[RoundInte
     next_step="Find out how records were chosen. Do not publish this finding: it was seen before "
     "the noise.",
 )
-def flags_against_caps(evidence: Evidence, sidecar: Sidecar) -> Found | None:
+def flags_against_caps(evidence: Evidence, sidecar: Sidecar) -> Match | None:
     """Fire where more records of a silo take part than caps allow that are dealt to all silos.
 
     Records that each silo chose by itself, at most k of a user, are at most ceil(k / |S|) of every
@@ -166,7 +166,7 @@ def flags_against_caps(evidence: Evidence, sidecar: Sidecar) -> Found | None:
                     bad.append(number)
     if not bad:
         return None
-    return Found(
+    return Match(
         f"More records of some silo take part than {most:,}, which caps of {users:,} users allow.",
         tuple(bad),
     )
@@ -177,7 +177,7 @@ def flags_against_caps(evidence: Evidence, sidecar: Sidecar) -> Found | None:
     why="Noise that was drawn for other facts proves nothing about these.",
     next_step=UNTOUCHED_COPY,
 )
-def other_noise(evidence: Evidence, sidecar: Sidecar) -> Found | None:
+def other_noise(evidence: Evidence, sidecar: Sidecar) -> Match | None:
     """Fire where noise was sealed of another width, or of other values, than the log states."""
     known = values_of(sidecar)
     lines = tuple(
@@ -187,7 +187,7 @@ def other_noise(evidence: Evidence, sidecar: Sidecar) -> Found | None:
     )
     if not lines:
         return None
-    return Found(
+    return Match(
         f"The noise of {counted(len(lines), 'round')} was sealed with another width, or for "
         "another number of values, than the log states.",
         lines,
@@ -219,7 +219,7 @@ def _within(counts: object, silos: int, most: int) -> bool:
     return all(isinstance(count, int) and 0 <= count <= most for count in counts)
 
 
-def _judged(size: int, rate: float, counts: list[tuple[int, int]]) -> Found | None:
+def _judged(size: int, rate: float, counts: list[tuple[int, int]]) -> Match | None:
     """Return the hazard of counts that an honest Poisson draw would hardly ever have."""
     from scipy.special import bdtr, chdtr, chdtrc
 
@@ -244,9 +244,9 @@ def _judged(size: int, rate: float, counts: list[tuple[int, int]]) -> Found | No
     return None
 
 
-def _counted(what: str, size: int, rate: float, lines: tuple[int, ...]) -> Found:
+def _counted(what: str, size: int, rate: float, lines: tuple[int, ...]) -> Match:
     mean, deviation = size * rate, (size * rate * (1.0 - rate)) ** 0.5
-    return Found(
+    return Match(
         f"Samples {what}; at rate {rate:g} of {size:,} they average {mean:.4g} and spread by "
         f"{deviation:.3g}.",
         lines,

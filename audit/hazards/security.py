@@ -12,7 +12,7 @@ from ..derivation.protocol_consistency import (
 )
 from ..evidence.evidence import Evidence, RoundKind
 from ..evidence.round_kinds import lines_of
-from ..findings import Found, rule
+from ..findings import Match, rule
 
 
 @rule(
@@ -23,14 +23,14 @@ from ..findings import Found, rule
     "silo's update.",
     explains=True,
 )
-def missing_protocol(evidence: Evidence) -> Found | None:
+def missing_protocol(evidence: Evidence) -> Match | None:
     """Fire where updates are said to be summed unseen and no protocol is stated."""
     opened = evidence.ledger.opened
     if opened.aggregation == "plain" or opened.security is not None:
         return None
     if opened.aggregation == "shuffle" and all(kind.facts.reaches for kind in evidence.kinds):
         return None  # a shuffler that is trusted is an assumption: reach-assumed says it
-    return Found(
+    return Match(
         f"Aggregation is `{opened.aggregation}`, and the log states no protocol for it.",
         (1, *lines_of(list(evidence.kinds))),
         evidence.left(SERVER),
@@ -44,7 +44,7 @@ def missing_protocol(evidence: Evidence) -> Found | None:
     "update, and silos as if they knew the sample.",
     explains=True,
 )
-def protocol_mismatch(evidence: Evidence) -> Found | None:
+def protocol_mismatch(evidence: Evidence) -> Match | None:
     """Fire where the protocol contradicts the aggregation, the silos, the noise or the sample."""
     # What a method is published with is no mistake of who wrote the log: it has a rule of its own.
     published = (FLOAT_SHARES,) if evidence.setting.as_published else ()
@@ -57,7 +57,7 @@ def protocol_mismatch(evidence: Evidence) -> Found | None:
         return None
     what = bad[0][1]
     lines = lines_of([kind for kind, _ in bad])
-    return Found(f"{what[0].upper()}{what[1:]}.", lines, evidence.left(SERVER))
+    return Match(f"{what[0].upper()}{what[1:]}.", lines, evidence.left(SERVER))
 
 
 @rule(
@@ -68,7 +68,7 @@ def protocol_mismatch(evidence: Evidence) -> Found | None:
     "every silo's update.",
     explains=True,
 )
-def float_shares(evidence: Evidence) -> Found | None:
+def float_shares(evidence: Evidence) -> Match | None:
     """Fire where a method, as published, shares floats."""
     if not evidence.setting.as_published:
         return None
@@ -76,7 +76,7 @@ def float_shares(evidence: Evidence) -> Found | None:
     if not bad:
         return None
     what = f"As published, {FLOAT_SHARES}."
-    return Found(what, lines_of(bad), evidence.left())
+    return Match(what, lines_of(bad), evidence.left())
 
 
 @rule(
@@ -86,13 +86,13 @@ def float_shares(evidence: Evidence) -> Found | None:
     next_step="Draw the noise on the grid of what is decrypted, as private weighting here does.",
     explains=True,
 )
-def noise_in_multiples(evidence: Evidence) -> Found | None:
+def noise_in_multiples(evidence: Evidence) -> Match | None:
     """Fire where noise leaves a part of what is decrypted uncovered, or its range is not known."""
     bad = [kind for kind in evidence.kinds if uncovered_remainder(kind.facts, evidence.setting)]
     if not bad:
         return None
     what = uncovered_remainder(bad[0].facts, evidence.setting)[0]
-    return Found(f"{what[0].upper()}{what[1:]}.", lines_of(bad))
+    return Match(f"{what[0].upper()}{what[1:]}.", lines_of(bad))
 
 
 @rule(
@@ -102,7 +102,7 @@ def noise_in_multiples(evidence: Evidence) -> Found | None:
     "be missing (`tolerated_dropouts`).",
     explains=True,
 )
-def fewest_below_noise(evidence: Evidence) -> Found | None:
+def fewest_below_noise(evidence: Evidence) -> Match | None:
     """Fire where a protocol may end with fewer parties than the noise allows."""
     security = evidence.ledger.opened.security
     if security is None or evidence.setting.aggregation == "plain":
@@ -117,7 +117,7 @@ def fewest_below_noise(evidence: Evidence) -> Found | None:
     if not bad:
         return None
     noise = bad[0].facts.noise
-    return Found(
+    return Match(
         f"The noise needs {noise.shares - noise.tolerated_dropouts:,} shares, and the protocol may "
         f"end with {security.fewest:,} parties.",
         lines_of(bad),
@@ -132,12 +132,12 @@ def fewest_below_noise(evidence: Evidence) -> Found | None:
     next_step="Use a key of 3,072 bits.",
     explains=True,
 )
-def weak_key(evidence: Evidence) -> Found | None:
+def weak_key(evidence: Evidence) -> Match | None:
     """Fire where the key of private weighting is too short."""
     security = evidence.ledger.opened.security
     if security is None or not is_weak(security):
         return None
-    return Found(
+    return Match(
         f"The Paillier key has {security.key_bits:,} bits; at least {MIN_PAILLIER_KEY_BITS:,} "
         "count as safe.",
         (1, *lines_of(list(evidence.kinds))),

@@ -14,7 +14,7 @@ from ...accountant.errors import InvalidInput, counted
 from ...accountant.records import release_binding
 from ...fl.declarations.sealed_items import NOISE
 from ...fl.log import Sidecar
-from ..findings import UNTOUCHED_COPY, Found, apply_rules, rule
+from ..findings import UNTOUCHED_COPY, Match, apply_rules, rule
 from ..ledger.entries import Ledger
 
 
@@ -41,7 +41,7 @@ def require_fitting(ledger: Ledger, folder: str | Path) -> Sidecar:
     why="What is tested must be of the noise that stands on this release, and of no other.",
     next_step="Ask the owner of the run for the sidecar as it was written.",
 )
-def moved_items(ledger: Ledger, sidecar: Sidecar) -> Found | None:
+def moved_items(ledger: Ledger, sidecar: Sidecar) -> Match | None:
     """Fire where a release has an item that is another one's, by its own word.
 
     Where the first line says what is sealed, items of the noise say of which release they are;
@@ -65,7 +65,7 @@ def moved_items(ledger: Ledger, sidecar: Sidecar) -> Found | None:
         return None
     rounds = counted(len(lines), "round")
     what = f"Sealed items of {rounds} are not those of their releases, or of this log."
-    return Found(what, tuple(lines))
+    return Match(what, tuple(lines))
 
 
 @rule(
@@ -74,7 +74,7 @@ def moved_items(ledger: Ledger, sidecar: Sidecar) -> Found | None:
     "the log; what was cut out is spent all the same, and is not in the numbers here.",
     next_step=UNTOUCHED_COPY,
 )
-def uncommitted_items(ledger: Ledger, sidecar: Sidecar) -> Found | None:
+def uncommitted_items(ledger: Ledger, sidecar: Sidecar) -> Match | None:
     """Fire where the sidecar holds items of a release of this run to which no line commits.
 
     An item is sealed just before its release is written.  So a run that was cut off in between
@@ -92,7 +92,7 @@ def uncommitted_items(ledger: Ledger, sidecar: Sidecar) -> Found | None:
     if not intents:
         return None
     rounds = counted(len(intents), "round")
-    return Found(
+    return Match(
         f"The sidecar holds items of {rounds} of this run to which no line of the log commits."
     )
 
@@ -102,7 +102,7 @@ def uncommitted_items(ledger: Ledger, sidecar: Sidecar) -> Found | None:
     why="What was committed to and is not shown cannot be checked.",
     next_step="Ask the owner of the run for the whole sidecar.",
 )
-def unopened_commitments(ledger: Ledger, sidecar: Sidecar, folder: Path) -> Found | None:
+def unopened_commitments(ledger: Ledger, sidecar: Sidecar, folder: Path) -> Match | None:
     """Fire where the sidecar does not open a commitment.
 
     It is an error where the log says what is sealed, but for what a machine that failed takes with
@@ -113,7 +113,7 @@ def unopened_commitments(ledger: Ledger, sidecar: Sidecar, folder: Path) -> Foun
         return None
     lost = ledger.opened.sealed is None or set(lines) <= _last_kept(ledger, lines)
     what = f"The sidecar does not open {len(lines):,} commitments of the log."
-    return Found(what, lines, severity="warning" if lost else None)
+    return Match(what, lines, severity="warning" if lost else None)
 
 
 def values_of(sidecar: Sidecar) -> dict[str, object]:

@@ -9,7 +9,7 @@ from ...fl.observers.stated_assumptions import ASSUMED_PREFIX, remedy
 from ..derivation.believed_reach import BelievedReach, believed_reach
 from ..evidence.evidence import Evidence, RoundKind
 from ..evidence.round_kinds import lines_of
-from ..findings import Found, rule
+from ..findings import Match, rule
 
 
 @rule(
@@ -20,7 +20,7 @@ from ..findings import Found, rule
     "or has no number.",
     explains=True,
 )
-def reach_contradicted(evidence: Evidence) -> Found | None:
+def reach_contradicted(evidence: Evidence) -> Match | None:
     """Fire where what is said to reach an observer is less than other facts say."""
     wrong = [
         (name, kind, seen.contradicted[0])
@@ -31,7 +31,7 @@ def reach_contradicted(evidence: Evidence) -> Found | None:
         return None
     name, _, why = wrong[0]
     what = f"What reaches {name!r} is contradicted: {why}."
-    return Found(what, _lines(evidence, wrong), evidence.left(name))
+    return Match(what, _lines(evidence, wrong), evidence.left(name))
 
 
 @rule(
@@ -41,7 +41,7 @@ def reach_contradicted(evidence: Evidence) -> Found | None:
     "coordinator, shuffler, analyzer, or server+2 for the server with two silos.",
     explains=True,
 )
-def reach_of_nobody(evidence: Evidence) -> Found | None:
+def reach_of_nobody(evidence: Evidence) -> Match | None:
     """Fire where something is said to reach an observer that no table knows."""
     bad = [
         (name, kind)
@@ -51,7 +51,7 @@ def reach_of_nobody(evidence: Evidence) -> Found | None:
     ]
     if not bad:
         return None
-    return Found(
+    return Match(
         f"Something is said to reach {bad[0][0]!r:.60}, an observer that is not known.",
         lines_of(list({id(kind): kind for _, kind in bad}.values())),
     )
@@ -64,13 +64,13 @@ def reach_of_nobody(evidence: Evidence) -> Found | None:
     "counts as if it saw every message.",
     explains=True,
 )
-def reach_missing(evidence: Evidence) -> Found | None:
+def reach_missing(evidence: Evidence) -> Match | None:
     """Fire where only some rounds of a phase say what reaches an observer."""
     bad = [kind for kind in evidence.kinds if kind.facts.missing]
     if not bad:
         return None
     name = bad[0].facts.missing[0]
-    return Found(
+    return Match(
         f"Other rounds say what reaches {name!r}, and these do not.",
         lines_of(bad),
         evidence.left(name),
@@ -84,7 +84,7 @@ def reach_missing(evidence: Evidence) -> Found | None:
     next_step="Say so wherever the number is cited, or run a protocol that keeps the rest from "
     "this observer.",
 )
-def reach_assumed(evidence: Evidence) -> Found | None:
+def reach_assumed(evidence: Evidence) -> Match | None:
     """Fire where a number before an observer rests on an assumption about what reaches it."""
     rests = [
         (name, kind, seen.assumed[0]) for name, kind, seen in _looked(evidence) if seen.assumed
@@ -97,7 +97,7 @@ def reach_assumed(evidence: Evidence) -> Found | None:
     what = text.removeprefix(ASSUMED_PREFIX)
     names = [*dict.fromkeys(repr(who) for who, _, said in rests if said == text)]
     numbers = "number" if len(names) == 1 else "numbers"
-    return Found(
+    return Match(
         f"The {numbers} before {enumerated(names, 'and')} "
         f"assume{'s' * (len(names) == 1)} what no protocol here provides: {what}.",
         _lines(evidence, rests),

@@ -10,7 +10,7 @@ from ...fl.observers.names import MODEL, SERVER, SILO, SILO_WITH_RECORDS
 from ..evidence.doubts import EVALUATION, TUNING, unpaid
 from ..evidence.evidence import Evidence
 from ..evidence.round_kinds import lines_of
-from ..findings import UNTOUCHED_COPY, Found, rule
+from ..findings import UNTOUCHED_COPY, Match, rule
 from ..ledger.entries import missing_commitments
 
 EPSILON_TOLERANCE_RELATIVE = 1e-5
@@ -23,7 +23,7 @@ EPSILON_TOLERANCE_RELATIVE = 1e-5
     next_step="Read the reason; no number can be proven here.",
     explains=True,
 )
-def no_guarantee(evidence: Evidence) -> Found | None:
+def no_guarantee(evidence: Evidence) -> Match | None:
     """Fire where a round has no guarantee by its own statement, in a run that promises one."""
     if evidence.setting.as_published:
         return None
@@ -39,7 +39,7 @@ def no_guarantee(evidence: Evidence) -> Found | None:
         return None
     lines = lines_of(bad)
     what = f"{counted(len(lines), 'round')} without guarantee: {reason.rstrip('.')}."
-    return Found(what, lines)
+    return Match(what, lines)
 
 
 @rule(
@@ -49,11 +49,11 @@ def no_guarantee(evidence: Evidence) -> Found | None:
     "claimed is the paper's number, what is proven follows from the facts of the log.",
     next_step="Use it to study the method, and cite the proven number.",
 )
-def as_published(evidence: Evidence) -> Found | None:
+def as_published(evidence: Evidence) -> Match | None:
     """Fire where a method is run as it was published, although it is not sound."""
     if not evidence.setting.as_published:
         return None
-    return Found(
+    return Match(
         f"{evidence.ledger.opened.system!r:.60} is run as published.", (1,), evidence.left()
     )
 
@@ -64,7 +64,7 @@ def as_published(evidence: Evidence) -> Found | None:
     "guarantee, however harmless it looks.",
     next_step="Measure on public data, or release the measurement with noise and an event.",
 )
-def private_evaluation(evidence: Evidence) -> Found | None:
+def private_evaluation(evidence: Evidence) -> Match | None:
     """Fire where metrics of private data are in the log and nothing accounts for them."""
     lines = tuple(
         number
@@ -75,7 +75,7 @@ def private_evaluation(evidence: Evidence) -> Found | None:
         return None
     observer = evidence.ledger.opened.claim.observer
     rest = evidence.total(observer, ignoring=frozenset({EVALUATION}), whole=_is_closed(evidence))
-    return Found(
+    return Match(
         "Metrics of private data stand in the log. Without them, the rounds support "
         f"{rest.upper:.6g}.",
         lines,
@@ -89,7 +89,7 @@ def private_evaluation(evidence: Evidence) -> Found | None:
     next_step="Tune on public data, or account for the search. The number supposes that each run "
     "of the search was like this one, and that their number was fixed.",
 )
-def tuning_unaccounted(evidence: Evidence) -> Found | None:
+def tuning_unaccounted(evidence: Evidence) -> Match | None:
     """Fire where settings were chosen by runs on private data, and nothing accounts for them."""
     tuning = evidence.ledger.opened.tuning
     if tuning.trials <= 1 or tuning.public_only or tuning.event is not None:
@@ -98,7 +98,7 @@ def tuning_unaccounted(evidence: Evidence) -> Found | None:
     best = evidence.total(
         observer, ignoring=frozenset({TUNING}), tuned=True, whole=_is_closed(evidence)
     )
-    return Found(
+    return Match(
         f"The settings were chosen by {tuning.trials:,} runs on private data; the best of them "
         f"would support {best.upper:.6g}.",
         (1,),
@@ -111,7 +111,7 @@ def tuning_unaccounted(evidence: Evidence) -> Found | None:
     why="The last line is what others will cite.",
     next_step="Cite the number that is derived here.",
 )
-def close_under_reports(evidence: Evidence) -> Found | None:
+def close_under_reports(evidence: Evidence) -> Match | None:
     """Fire where the last line states less than the facts support, for anybody."""
     closed = evidence.ledger.closed
     if closed is None:
@@ -119,11 +119,11 @@ def close_under_reports(evidence: Evidence) -> Found | None:
     where = (evidence.ledger.closed_at,)
     if closed.delta > evidence.delta * (1.0 + 1e-9):
         what = f"The last line is at delta {closed.delta:g}, the promise at {evidence.delta:g}."
-        return Found(what, where, evidence.left())
+        return Match(what, where, evidence.left())
     for observer, stated in closed.epsilon.items():
         derived = evidence.spent_total(observer)
         if derived.upper > stated * (1.0 + EPSILON_TOLERANCE_RELATIVE):
-            return Found(
+            return Match(
                 f"The last line states epsilon {stated:.6g} before {observer!r}; the facts "
                 f"support {derived.upper:.6g}.",
                 where,
@@ -132,10 +132,10 @@ def close_under_reports(evidence: Evidence) -> Found | None:
     for observer, event in closed.events.items():
         if evidence.missing(observer, event):
             what = f"The last line leaves out rounds that {observer!r} saw, or states others."
-            return Found(what, where, evidence.left())
+            return Match(what, where, evidence.left())
     if closed.rounds < evidence.ledger.released:
         what = f"The last line counts {closed.rounds:,} of {evidence.ledger.released:,} releases."
-        return Found(what, where, evidence.left())
+        return Match(what, where, evidence.left())
     return None
 
 
@@ -144,7 +144,7 @@ def close_under_reports(evidence: Evidence) -> Found | None:
     why="A run that follows its plan to the end will have spent more than it promises.",
     next_step="Plan fewer rounds or more noise, or promise less.",
 )
-def plan_exceeds_claim(evidence: Evidence) -> Found | None:
+def plan_exceeds_claim(evidence: Evidence) -> Match | None:
     """Fire where what was spent is within the promise, and the whole plan is not."""
     claim = evidence.ledger.opened.claim
     if claim.epsilon is None or claim.observer not in evidence.ledger.opened.plan.events:
@@ -154,7 +154,7 @@ def plan_exceeds_claim(evidence: Evidence) -> Found | None:
     most = claim.epsilon * (1.0 + 1e-9)
     if spent > most or whole.upper <= most:
         return None
-    return Found(
+    return Match(
         f"The whole plan comes to {whole.upper:.6g}; promised is {claim.epsilon:.6g}.",
         (1,),
         whole.epsilon,
@@ -167,7 +167,7 @@ def plan_exceeds_claim(evidence: Evidence) -> Found | None:
     why="A promise against one observer is silent about others who see more of the same run.",
     next_step="State what this observer sees, or keep it from them (masked aggregation).",
 )
-def undisclosed_observer(evidence: Evidence) -> Found | None:
+def undisclosed_observer(evidence: Evidence) -> Match | None:
     """Fire where somebody sees more than the promise covers, and the log does not say so."""
     opened, closed = evidence.ledger.opened, evidence.ledger.closed
     disclosed = {opened.claim.observer, *opened.plan.events, *(closed.epsilon if closed else ())}
@@ -181,7 +181,7 @@ def undisclosed_observer(evidence: Evidence) -> Found | None:
             continue
         seen = evidence.spent_total(observer)
         if seen.upper > promised * (1.0 + 1e-6) and not (math.isinf(promised)):
-            return Found(
+            return Match(
                 f"{observer!r} sees more than {opened.claim.observer!r}, against whom the promise "
                 f"is: the log supports {seen.upper:.6g} there.",
                 (1,),
@@ -197,7 +197,7 @@ def undisclosed_observer(evidence: Evidence) -> Found | None:
     next_step="Look for what the code added in noise and what it wrote down; cite the number that "
     "is derived here.",
 )
-def event_mismatch(evidence: Evidence) -> Found | None:
+def event_mismatch(evidence: Evidence) -> Match | None:
     """Fire where a stated event is stronger than the facts support, or of another shape."""
     bad, first = [], ""
     for kind in evidence.kinds:
@@ -210,7 +210,7 @@ def event_mismatch(evidence: Evidence) -> Found | None:
                     f"{seen.supported!r:.160}."
                 )
                 break
-    return Found(first, lines_of(bad), evidence.left()) if bad else None
+    return Match(first, lines_of(bad), evidence.left()) if bad else None
 
 
 @rule(
@@ -218,12 +218,12 @@ def event_mismatch(evidence: Evidence) -> Found | None:
     why="Two calculations that exclude each other cannot both be right, so no number is given.",
     next_step="Report this log to the authors of privplan.",
 )
-def engines_disagree(evidence: Evidence) -> Found | None:
+def engines_disagree(evidence: Evidence) -> Match | None:
     """Fire where two engines contradict each other."""
     for observer in evidence.observers:
         spent = evidence.spent_total(observer)
         if spent.contradiction:
-            return Found(f"Before {observer!r}: {spent.refusal}")
+            return Match(f"Before {observer!r}: {spent.refusal}")
     return None
 
 
@@ -232,12 +232,12 @@ def engines_disagree(evidence: Evidence) -> Found | None:
     why="Where nothing is proven, nothing is promised.",
     next_step="See which event has no number: privplan explain engines.",
 )
-def no_number(evidence: Evidence) -> Found | None:
+def no_number(evidence: Evidence) -> Match | None:
     """Fire where the promise's observer has no finite epsilon."""
     spent = evidence.spent_total(evidence.ledger.opened.claim.observer)
     if math.isfinite(spent.upper):
         return None
-    return Found(f"No epsilon is proven: {spent.refusal or 'the noise is too small'}.")
+    return Match(f"No epsilon is proven: {spent.refusal or 'the noise is too small'}.")
 
 
 @rule(
@@ -246,13 +246,13 @@ def no_number(evidence: Evidence) -> Found | None:
     "nobody can test what the release was made of.",
     next_step=UNTOUCHED_COPY,
 )
-def stripped_commitments(evidence: Evidence) -> Found | None:
+def stripped_commitments(evidence: Evidence) -> Match | None:
     """Fire where a release lacks a commitment to an item that its phase seals."""
     lacking = missing_commitments(evidence.ledger)
     if not lacking:
         return None
     names = ", ".join(dict.fromkeys(name for line in lacking for name in line.names))
-    return Found(f"Commitments are missing: {names}.", tuple(line.line for line in lacking))
+    return Match(f"Commitments are missing: {names}.", tuple(line.line for line in lacking))
 
 
 def _is_closed(evidence: Evidence) -> bool:

@@ -15,7 +15,7 @@ from ..derivation.sampling import SAMPLING_EVENTS, is_hidden, parts_of
 from ..derivation.sums import sensitivity_of
 from ..evidence.evidence import Evidence, RoundKind
 from ..evidence.round_kinds import lines_of
-from ..findings import Found, Severity, rule
+from ..findings import Match, Severity, rule
 
 
 def holds(event: ev.Event | None, *types: type[ev.Event]) -> bool:
@@ -40,7 +40,7 @@ def uncovered(setting: RunSetting, kind: RoundKind) -> str:
     "units of a known size: privplan audit budget DIR --group K.",
     explains=True,
 )
-def unit_mismatch(evidence: Evidence) -> Found | None:
+def unit_mismatch(evidence: Evidence) -> Match | None:
     """Fire where the promise is for a unit that the clip does not bound."""
     bad = [kind for kind in evidence.kinds if uncovered(evidence.setting, kind)]
     if not bad:
@@ -57,7 +57,7 @@ def unit_mismatch(evidence: Evidence) -> Found | None:
     )
     if epsilon is not None:
         what += f"; for one {clipped[0]} the log supports {epsilon.upper:.6g}"
-    return Found(f"{what}.", lines_of(bad), epsilon)
+    return Match(f"{what}.", lines_of(bad), epsilon)
 
 
 @rule(
@@ -66,7 +66,7 @@ def unit_mismatch(evidence: Evidence) -> Found | None:
     next_step="Sample the units that are promised something, in one draw that all silos share.",
     explains=True,
 )
-def sampled_unit(evidence: Evidence) -> Found | None:
+def sampled_unit(evidence: Evidence) -> Match | None:
     """Fire where amplification is stated for units that are not drawn as a whole."""
     bad = [
         kind
@@ -81,7 +81,7 @@ def sampled_unit(evidence: Evidence) -> Found | None:
     what = f"A sample of {drawn.of}s is counted as if it hid {with_article(clipped)}."
     if drawn.of == clipped:
         what = f"Each silo draws {drawn.of}s by itself, which is counted as one common draw."
-    return Found(what, lines_of(bad), evidence.left())
+    return Match(what, lines_of(bad), evidence.left())
 
 
 @rule(
@@ -90,7 +90,7 @@ def sampled_unit(evidence: Evidence) -> Found | None:
     next_step="Account under the relation that is promised: privplan explain neighbours.",
     explains=True,
 )
-def neighbour_mismatch(evidence: Evidence) -> Found | None:
+def neighbour_mismatch(evidence: Evidence) -> Match | None:
     """Fire where a replace-one promise rests on the sensitivity of adding or removing."""
     if evidence.setting.neighbours != "replace-one":
         return _private_size(evidence)
@@ -101,10 +101,10 @@ def neighbour_mismatch(evidence: Evidence) -> Found | None:
         "The promise is for replacing a unit; the stated sensitivity "
         f"{bad[0].facts.sensitivity:g} is that of adding or removing one."
     )
-    return Found(what, lines_of(bad), evidence.left())
+    return Match(what, lines_of(bad), evidence.left())
 
 
-def _private_size(evidence: Evidence) -> Found | None:
+def _private_size(evidence: Evidence) -> Match | None:
     """Return what shows the number of records where it is said to be hidden."""
     if evidence.ledger.opened.population.records is not None:
         return None
@@ -121,7 +121,7 @@ def _private_size(evidence: Evidence) -> Found | None:
         f"Adding or removing a record is promised to be hidden, and the log shows that there are "
         f"{bad[0].facts.sampling.population:,}, a number that it calls private."
     )
-    return Found(what, lines_of(bad), evidence.left(), "warning")
+    return Match(what, lines_of(bad), evidence.left(), "warning")
 
 
 WITHOUT_COMMON_NOISE: Final = ("randomized-response", "exponential", "none")
@@ -148,7 +148,7 @@ def half_of_facts(evidence: Evidence, kind: RoundKind) -> bool:
     "allows it.",
     next_step="Choose a delta well below 1/n: privplan explain delta.",
 )
-def delta_too_large(evidence: Evidence) -> Found | None:
+def delta_too_large(evidence: Evidence) -> Match | None:
     """Fire where delta is 1/n or more, for n protected units, or one half or more for any.
 
     That the run accepted it changes nothing for who reads its number.  Where no number is promised
@@ -157,11 +157,11 @@ def delta_too_large(evidence: Evidence) -> Found | None:
     delta, severity = evidence.delta, _if_promised(evidence)
     accepted = "; the run was begun with accept_delta" if _accepts(evidence) else ""
     if delta >= DELTA_LIMIT:
-        return Found(f"Delta is {delta:g}, one half or more{accepted}.", severity=severity)
+        return Match(f"Delta is {delta:g}, one half or more{accepted}.", severity=severity)
     unit, count = evidence.setting.unit, _count(evidence)
     if not count or not allows_publishing(delta, count):
         return None
-    return Found(
+    return Match(
         f"Delta is {delta:g}, at least one in the {count:,} {unit}s{accepted}.", severity=severity
     )
 
@@ -173,13 +173,13 @@ def delta_too_large(evidence: Evidence) -> Found | None:
     "stated.",
     next_step="Ask the owner of the run for a public bound on that number.",
 )
-def delta_not_compared(evidence: Evidence) -> Found | None:
+def delta_not_compared(evidence: Evidence) -> Match | None:
     """Fire where the number of protected units is not public, nor any bound on it."""
     if _if_promised(evidence) == "warning" or _count(evidence) or evidence.delta >= DELTA_LIMIT:
         return None
     unit = evidence.setting.unit
     what = "entries" if unit == "entry" else f"{unit}s"
-    return Found(f"Whether delta {evidence.delta:g} is below 1 / {what} is not stated.")
+    return Match(f"Whether delta {evidence.delta:g} is below 1 / {what} is not stated.")
 
 
 def _count(evidence: Evidence) -> int | None:

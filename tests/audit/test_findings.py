@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections import defaultdict
+from pathlib import Path
 
 import pytest
 
@@ -14,7 +15,7 @@ from privplan.audit.findings import (
     FACTS,
     RULES,
     Finding,
-    Found,
+    Match,
     NotStated,
     Severity,
     apply_rules,
@@ -22,7 +23,10 @@ from privplan.audit.findings import (
     rule,
     worst_first,
 )
-from privplan.audit.hazards import RECORDS
+from privplan.audit.hazards import RECORDS, search_hazards
+
+from .fault_table import TABLE
+from .ledgers import evidence
 
 
 @pytest.fixture
@@ -62,12 +66,12 @@ def test_rules_of_descriptions_and_of_logs_never_meet() -> None:
 @pytest.mark.usefixtures("empty")
 def test_a_rule_is_skipped_where_a_fact_is_unknown() -> None:
     @rule("one", why="One.")
-    def one(folder: str) -> Found:
-        return Found(f"Seen {folder}.")
+    def one(folder: str) -> Match:
+        return Match(f"Seen {folder}.")
 
     @rule("both", why="Both.", severity="warning")
-    def both(folder: str, sidecar: str) -> Found:
-        return Found(f"Seen {folder} and {sidecar}.")
+    def both(folder: str, sidecar: str) -> Match:
+        return Match(f"Seen {folder} and {sidecar}.")
 
     def seen(**facts: object) -> list[str]:
         return [each.says for each in apply_rules(facts).findings]
@@ -82,11 +86,11 @@ def test_a_rule_is_skipped_where_a_fact_is_unknown() -> None:
 
 @pytest.mark.usefixtures("empty")
 def test_a_finding_is_that_of_its_rule_but_for_what_was_found() -> None:
-    other = Found("Other.", (3,), Bounds(1.0, 2.0), "note", "Wait.", "So.")
+    other = Match("Other.", (3,), Bounds(1.0, 2.0), "note", "Wait.", "So.")
 
     @rule("some", why="Why.", next_step="Next.")
-    def some(folder: str) -> list[Found]:
-        return [Found(f"Plain {folder}.", tuple(range(12))), other]
+    def some(folder: str) -> list[Match]:
+        return [Match(f"Plain {folder}.", tuple(range(12))), other]
 
     @rule("silent", why="Why.")
     def silent(folder: str) -> NotStated:
@@ -128,3 +132,12 @@ def test_the_worst_come_first_and_others_stay_in_order() -> None:
     words: tuple[Severity, ...] = ("note", "error", "info", "warning", "error")
     findings = [Finding(str(place), word, "", "", "") for place, word in enumerate(words)]
     assert [each.id for each in worst_first(findings)] == ["1", "4", "3", "0", "2"]
+
+
+def test_what_lies_beside_a_log_is_no_reason_why_it_has_no_number(tmp_path: Path) -> None:
+    make, fault, _ = TABLE["no-number"]
+    records = evidence(fault(make()))
+    assert "no-number" in {each.id for each in search_hazards(records).findings}
+    (tmp_path / "model.npz").write_bytes(b"none")
+    found = {each.id for each in search_hazards(records, {"folder": tmp_path}).findings}
+    assert {"no-number", "foreign-model"} <= found

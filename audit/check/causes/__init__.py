@@ -27,11 +27,12 @@ def causes_of(case: CheckCase) -> tuple[Finding, ...]:
     A false claim has a cause at least, and a claim that holds has none of severity `error`: what
     makes it weak, such as a large delta, is a warning then.
     """
-    found = apply_rules({"case": case}, order=_RULE_MODULES).findings
+    causes = apply_rules({"case": case}, order=_RULE_MODULES).findings
     if case.standing == "holds" and not case.run.contradictions:
-        found = tuple(
-            replace(one, severity="warning") if one.severity == "error" else one for one in found
+        causes = tuple(
+            replace(each, severity="warning") if each.severity == "error" else each
+            for each in causes
         )
-    if any(one.severity == "error" and one.id != LAST for one in found):
-        found = tuple(one for one in found if one.id != LAST)
-    return worst_first(found)
+    if any(each.severity == "error" and each.id != LAST for each in causes):
+        causes = tuple(each for each in causes if each.id != LAST)
+    return worst_first(causes)

@@ -10,7 +10,7 @@ from ....accountant.guarantee import Bounds
 from ....accountant.rounding import as_given, down
 from ...description.printed_number import PrintedNumber
 from ...description.run_description import Phase
-from ...findings import Found, Severity, rule
+from ...findings import Match, Severity, rule
 from ...reproduction.reproduction import Method
 from ..check_case import CheckCase, between
 from ..library_defects import defects_of
@@ -34,7 +34,7 @@ SWAPPED_STEPS: Final = 10
     "neighbour-mismatch",
     next_step="State the relation that the number was computed for: privplan explain neighbours.",
 )
-def neighbour_mismatch(case: CheckCase) -> Found | None:
+def neighbour_mismatch(case: CheckCase) -> Match | None:
     """The promise is for replacing a unit, and the noise was accounted for removing one."""
     near = case.near("other-relation")
     whole = next((each for each in case.reproductions if "not halve" in each.accountant), None)
@@ -53,11 +53,11 @@ def neighbour_mismatch(case: CheckCase) -> Found | None:
     else:
         assert near is not None
         says = near.says
-    return Found(says, epsilon=case.reference, severity=case.severity(removed))
+    return Match(says, epsilon=case.reference, severity=case.severity(removed))
 
 
 @rule("clt-approximation", next_step="Account with Renyi or privacy-loss distributions (prv, pld).")
-def clt_approximation(case: CheckCase) -> Found | None:
+def clt_approximation(case: CheckCase) -> Match | None:
     """The number comes from a central-limit formula (gdp), which bounds nothing."""
     named = any(word in (case.run.accountant or "").lower() for word in CLT_WORDS)
     by_limit = case.only_by("clt", "small-rate-approximation", "textbook-gaussian")
@@ -72,11 +72,11 @@ def clt_approximation(case: CheckCase) -> Found | None:
     severity: Severity = "info"
     if case.short:
         severity = case.severity() if by_limit is None else case.severity_of(by_limit)
-    return Found(says, epsilon=case.reference, severity=severity)
+    return Match(says, epsilon=case.reference, severity=severity)
 
 
 @rule("classical-gaussian", next_step="Use the exact formula: privplan account.")
-def classical_gaussian(case: CheckCase) -> Found | None:
+def classical_gaussian(case: CheckCase) -> Match | None:
     """The number is of the textbook formula for Gaussian noise, proven below epsilon 1 only."""
     named = any(word in (case.run.accountant or "").lower() for word in CLASSICAL_WORDS)
     textbook = case.only_by("textbook-gaussian")
@@ -89,7 +89,7 @@ def classical_gaussian(case: CheckCase) -> Found | None:
     if case.reference is not None:
         says += f" Proven is {between(case.reference)}."
     severity = case.severity() if case.short else "info"
-    return Found(says, epsilon=case.reference, severity=severity)
+    return Match(says, epsilon=case.reference, severity=severity)
 
 
 @rule(
@@ -97,19 +97,19 @@ def classical_gaussian(case: CheckCase) -> Found | None:
     severity="warning",
     next_step="Describe the mechanism itself: its noise, its clipping norm and its sampling.",
 )
-def not_from_this_number(case: CheckCase) -> Found | None:
+def not_from_this_number(case: CheckCase) -> Match | None:
     """The run is known by a bare epsilon, and the worst mechanism with it exceeds the claim."""
     least = case.proof.class_lower
     if case.claim is None or case.standing in ("holds", "false") or not case.claim.highest < least:
         return None
-    return Found(
+    return Match(
         f"For the worst mechanism with this number epsilon is at least {down(least)}: the claim "
         "may be true of yours, and does not follow from the number."
     )
 
 
 @rule("library-defect", severity="warning")
-def library_defect(case: CheckCase) -> Found | None:
+def library_defect(case: CheckCase) -> Match | None:
     """The library has a known defect for such settings, in the version that is named."""
     defects = defects_of(case.run)
     if not defects:
@@ -117,11 +117,11 @@ def library_defect(case: CheckCase) -> Found | None:
     worst = next((each for each in defects if each.lowers), defects[0])
     says = " ".join(f"{each.what} ({each.source})." for each in defects[:2])
     severity: Severity = "warning" if worst.lowers and case.short else "info"
-    return Found(says, severity=severity, next_step=worst.next_step)
+    return Match(says, severity=severity, next_step=worst.next_step)
 
 
 @rule("rounded-down", severity="info", next_step="Round a guarantee up, never to the nearest.")
-def rounded_down(case: CheckCase) -> Found | None:
+def rounded_down(case: CheckCase) -> Match | None:
     """Only the rounding of its last digit carries the claim: the number itself is too small."""
     claim, bounds = case.claim, case.reference
     if claim is None or bounds is None:
@@ -130,21 +130,21 @@ def rounded_down(case: CheckCase) -> Found | None:
         return _cut_off(case, claim, bounds)
     if case.short or claim.value >= bounds.upper or math.isinf(bounds.upper):
         return None
-    return Found(
+    return Match(
         f"The number was rounded down: proven is {between(bounds)}. "
         f"Print {printed_up(bounds.upper, claim.half_unit)}.",
         epsilon=bounds,
     )
 
 
-def _cut_off(case: CheckCase, claim: PrintedNumber, bounds: Bounds) -> Found | None:
+def _cut_off(case: CheckCase, claim: PrintedNumber, bounds: Bounds) -> Match | None:
     """Return the cause that digits were cut off a bound of these settings, so that it is false."""
     cut = [each for each in case.recomputation.same if each.method in BOUNDS]
     last_digit = 2.0 * claim.half_unit
     within = bounds.lower < claim.value + last_digit and math.isfinite(bounds.upper)
     if not cut or not last_digit or not within:
         return None
-    return Found(
+    return Match(
         f"The number was cut off: {cut[0].accountant} gives {as_given(cut[0].epsilon)} for these "
         f"settings, and proven is {between(bounds)}. "
         f"Print {printed_up(bounds.upper, claim.half_unit)}.",
@@ -167,13 +167,13 @@ def printed_up(value: float, half_unit: float) -> str:
 @rule(
     "swapped-tuple", severity="warning", next_step="Check the order: noise multiplier, rate, steps."
 )
-def swapped_tuple(case: CheckCase) -> Found | None:
+def swapped_tuple(case: CheckCase) -> Match | None:
     """Noise multiplier and sampling rate are so unusual that they may have changed places."""
     swapped = [phase for phase in case.phases if _is_swapped(case, phase)]
     if not swapped:
         return None
     noise, rate = swapped[0].noise_multiplier, swapped[0].rate
-    return Found(
+    return Match(
         f"A noise multiplier of {noise:g} at rate {rate:g} is far from usual; the two may have "
         "changed places."
     )

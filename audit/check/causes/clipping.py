@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...findings import Found, rule
+from ...findings import Match, rule
 from ..bounds import normaliser_is_harmless
 from ..check_case import CheckCase, reference_of
 from ..noise_draws import about_clip
@@ -15,7 +15,7 @@ from ..noise_draws import about_clip
     severity="warning",
     next_step="Clip after weighting, or divide the noise multiplier by the largest weight over 1.",
 )
-def unequal_weights(case: CheckCase) -> Found | None:
+def unequal_weights(case: CheckCase) -> Match | None:
     """Contributions are weighted, and the noise may cover weight 1 only."""
     if case.run.weights != "unequal":
         return None
@@ -23,11 +23,11 @@ def unequal_weights(case: CheckCase) -> Found | None:
         "Contributions are weighted, so the heaviest moves the sum by more than the mean does; "
         "the noise must be sized for the heaviest."
     )
-    return Found(says)
+    return Match(says)
 
 
 @rule("realised-normaliser", next_step="Divide by the expected batch size, a constant.")
-def realised_normaliser(case: CheckCase) -> Found | None:
+def realised_normaliser(case: CheckCase) -> Match | None:
     """Sums are divided by how many came, which changes with one of them and is not hidden."""
     if case.run.normaliser != "realised" or normaliser_is_harmless(case.run):
         return None
@@ -36,14 +36,14 @@ def realised_normaliser(case: CheckCase) -> Found | None:
         "record and nothing hides it, so no epsilon is proven."
     )
     poisson = case.settings.method == "poisson" and case.settings.neighbours == "add-remove"
-    return Found(says, severity=None if poisson else "warning")
+    return Match(says, severity=None if poisson else "warning")
 
 
 @rule(
     "fewer-replies",
     next_step="Size each share for the fewest replies, or draw the noise in one place.",
 )
-def fewer_replies(case: CheckCase) -> Found | None:
+def fewer_replies(case: CheckCase) -> Match | None:
     """Fewer parties replied than the shares of noise were sized for."""
     replies, expected = case.run.replies, case.run.expected_replies
     if replies is None or expected is None or replies >= expected or not case.short:
@@ -61,7 +61,7 @@ def fewer_replies(case: CheckCase) -> Found | None:
     next_step="Clip each record by itself, or halve the noise multiplier in the accounts; where "
     "the noise was divided by the number of microbatches, account for what was really added.",
 )
-def microbatches(case: CheckCase) -> Found | None:
+def microbatches(case: CheckCase) -> Match | None:
     """Several records are averaged before they are clipped, so one moves the sum by two norms."""
     size = case.settings.microbatches
     near = case.near("microbatches")
@@ -75,14 +75,14 @@ def microbatches(case: CheckCase) -> Found | None:
         else ""
     )
     says = f"{says} {near.says}".strip() if near is not None else says
-    return Found(says, epsilon=case.reference, severity=case.severity(alone))
+    return Match(says, epsilon=case.reference, severity=case.severity(alone))
 
 
 @rule(
     "accumulation",
     next_step="Give the accountant the expected size of everything before one draw of noise.",
 )
-def accumulation(case: CheckCase) -> Found | None:
+def accumulation(case: CheckCase) -> Match | None:
     """Several batches are summed before one draw of noise, and the rate may be that of one."""
     batches = case.settings.accumulation
     near = case.near("accumulation")
@@ -96,14 +96,14 @@ def accumulation(case: CheckCase) -> Found | None:
         else ""
     )
     says = f"{says} {near.says}".strip() if near is not None else says
-    return Found(says, epsilon=case.reference, severity=case.severity(alone))
+    return Match(says, epsilon=case.reference, severity=case.severity(alone))
 
 
 @rule(
     "private-clip",
     next_step="Use a constant, public data, or a noised count that is accounted for.",
 )
-def private_clip(case: CheckCase) -> Found | None:
+def private_clip(case: CheckCase) -> Match | None:
     """The clipping norm was computed from the data, or nothing was clipped."""
     source = case.run.clip_source
     if source in ("data", "median"):
@@ -112,10 +112,10 @@ def private_clip(case: CheckCase) -> Found | None:
             f"The clipping norm was computed from {what}, and so was the noise: both change with "
             "one record, and no epsilon is proven for that."
         )
-        return Found(says)
+        return Match(says)
     if source == "none":
         says = "Nothing was clipped, so one unit may move the sum by any amount, whatever noise."
-        return Found(says, next_step="Clip each unit's contribution before the sum.")
+        return Match(says, next_step="Clip each unit's contribution before the sum.")
     return None
 
 
@@ -124,7 +124,7 @@ def private_clip(case: CheckCase) -> Found | None:
     next_step="State the noised count of each step as a release (its noise multiplier and count), "
     "or the noise multiplier that count and sum have together: (z^-2 + (2 s)^-2)^-1/2.",
 )
-def unpaid_clip_count(case: CheckCase) -> Found | None:
+def unpaid_clip_count(case: CheckCase) -> Match | None:
     """The clipping norm adapts to a count of the data that is released and not accounted for."""
     if case.run.clip_source != "adaptive":
         return None
@@ -136,7 +136,7 @@ def unpaid_clip_count(case: CheckCase) -> Found | None:
             "The clipping norm adapts to how many contributions lie below it; that count is "
             "released as well, and " + ("it has no noise." if free else "its noise is not stated.")
         )
-        return Found(says, severity=None if free else "warning")
+        return Match(says, severity=None if free else "warning")
     if not case.short:
         return None
     settings = replace(case.settings, releases=())
@@ -147,18 +147,18 @@ def unpaid_clip_count(case: CheckCase) -> Found | None:
 @rule(
     "release-without-noise", next_step="Release it with noise, or do not compute it from the data."
 )
-def release_without_noise(case: CheckCase) -> Found | None:
+def release_without_noise(case: CheckCase) -> Match | None:
     """Something besides the sums was released, without noise."""
     bare = [each.what for each in case.settings.releases if each.noise_multiplier == 0.0]
     if not bare or case.run.clip_source == "adaptive":
         return None
-    return Found(f"`{bare[0]}` was released without noise, which no epsilon covers.")
+    return Match(f"`{bare[0]}` was released without noise, which no epsilon covers.")
 
 
 @rule(
     "releases-not-counted", next_step="Account for every release together: privplan account EVENT."
 )
-def releases_not_counted(case: CheckCase) -> Found | None:
+def releases_not_counted(case: CheckCase) -> Match | None:
     """Something besides the sums was released, and the number leaves it out."""
     paid = [each for each in case.settings.releases if each.noise_multiplier]
     if not paid or case.run.clip_source == "adaptive" or not case.short:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from ....accountant.errors import with_article
 from ....accountant.guarantee import Bounds
-from ...findings import Found, rule
+from ...findings import Match, rule
 from ..check_case import CheckCase, between
 
 
-def _another_sampler(case: CheckCase, says: str, without: Bounds | None = None) -> Found:
+def _another_sampler(case: CheckCase, says: str, without: Bounds | None = None) -> Match:
     """Return that batches were drawn otherwise, and the samplers whose guarantee is better."""
-    return Found(
+    return Match(
         says,
         epsilon=case.reference,
         severity=case.severity(without),
@@ -21,7 +21,7 @@ def _another_sampler(case: CheckCase, says: str, without: Bounds | None = None) 
 
 
 @rule("shuffled-loader")
-def shuffled_loader(case: CheckCase) -> Found | None:
+def shuffled_loader(case: CheckCase) -> Match | None:
     """Batches come from a shuffled loader, which hides less than Poisson sampling."""
     if case.settings.method != "shuffled" or not case.short:
         return None
@@ -34,7 +34,7 @@ def shuffled_loader(case: CheckCase) -> Found | None:
 
 
 @rule("fixed-size-loader")
-def fixed_size_loader(case: CheckCase) -> Found | None:
+def fixed_size_loader(case: CheckCase) -> Match | None:
     """Every batch has the same size, which hides less than Poisson sampling."""
     if case.settings.method != "fixed-size" or not case.short:
         return None
@@ -48,7 +48,7 @@ def fixed_size_loader(case: CheckCase) -> Found | None:
 
 
 @rule("with-replacement")
-def with_replacement(case: CheckCase) -> Found | None:
+def with_replacement(case: CheckCase) -> Match | None:
     """Batches are drawn with replacement, so that a record may be in one several times."""
     if case.settings.method != "with-replacement" or not case.short:
         return None
@@ -63,7 +63,7 @@ def with_replacement(case: CheckCase) -> Found | None:
     "weighted-sampler",
     next_step="State the largest rate of any record as the sampling rate, or draw all at one rate.",
 )
-def weighted_sampler(case: CheckCase) -> Found | None:
+def weighted_sampler(case: CheckCase) -> Match | None:
     """Records are drawn by weights, so that no rate holds for all of them."""
     if case.settings.method != "weighted" or not case.short:
         return None
@@ -71,7 +71,7 @@ def weighted_sampler(case: CheckCase) -> Found | None:
         "Records are drawn by weights, so one rate does not hold for all: the heaviest record "
         f"may be in every batch.{case.change_text(None)}"
     )
-    return Found(says, epsilon=case.reference)
+    return Match(says, epsilon=case.reference)
 
 
 @rule(
@@ -79,7 +79,7 @@ def weighted_sampler(case: CheckCase) -> Found | None:
     next_step="Count the steps of one client in every round, with the rate inside it, or give a "
     "log that bounds how often a client takes part.",
 )
-def sampled_twice(case: CheckCase) -> Found | None:
+def sampled_twice(case: CheckCase) -> Match | None:
     """Clients and records are both sampled, and the number counts both draws in every step."""
     settings = case.settings
     product = case.near("clients-times-records")
@@ -96,4 +96,4 @@ def sampled_twice(case: CheckCase) -> Found | None:
     if product is not None:
         says += f" {product.says}"
     severity = case.severity() if product is None else case.severity_of(product)
-    return Found(says, epsilon=case.reference, severity=severity)
+    return Match(says, epsilon=case.reference, severity=severity)
