@@ -114,7 +114,7 @@ def rule(
 
 
 def rules_on(known: Collection[str]) -> dict[str, Rule]:
-    """Return the rules all of whose facts are known, by id, in the order of registration."""
+    """Return the rules whose facts are all known, by id; of two with one id the later."""
     return {each.id: each for each in RULES if set(each.needs) <= set(known)}
 
 
@@ -134,8 +134,8 @@ def apply_rules(
 
     outcomes = [
         outcome
-        for each in sorted(rules_on(facts).values(), key=place)
-        if about is None or about in each.needs
+        for each in sorted(RULES, key=place)
+        if set(each.needs) <= facts.keys() and (about is None or about in each.needs)
         for outcome in each.apply(facts)
     ]
     return Search(
