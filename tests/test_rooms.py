@@ -43,6 +43,7 @@ ROOMS: Final[dict[str, str]] = {
     "audit/description": "a run that somebody describes: claim, settings, provenance of each fact",
     "audit/edits": "what no run writes: logs and files that contradict themselves",
     "audit/evidence": "all rounds of a log as evidence: kinds, observers, totals, doubts",
+    "audit/findings": "what is wrong or in doubt of a run: one finding, one registry of rules",
     "audit/hazards": "rules that look for what a log says and does not support",
     "audit/ledger": "what a log says was spent: entries, phases, commitments",
     "audit/readers": "files of other libraries, read without running them",

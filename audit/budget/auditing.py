@@ -14,23 +14,18 @@ from ...accountant.records import RunOpen
 from ...accountant.rootfinding import last_integer
 from ...fl.declarations.registry import exactly_named
 from ...fl.declarations.study import study_words
+from ...fl.log import Sidecar
 from ...fl.log.reader import UNBEGUN
 from ...fl.observers.assumptions import remedies
 from ...fl.observers.names import DEFAULT_OBSERVERS, observer_names
-from ..configuration.first_line import compare_with_file
+from ..configuration.first_line import Comparison, compare_with_file
 from ..evidence.epsilon_total import EpsilonTotal, no_guarantee_total
 from ..evidence.evidence import Evidence
-from ..hazards import Hazard, search_hazards, worst_first
-from ..hazards.chain import (
-    broken_chain,
-    foreign_results,
-    hazards_beside,
-    not_anchored,
-    torn_line,
-    unbegun,
-)
-from ..hazards.configuration_mismatch import comparison, file_mismatch
+from ..findings import apply_rules
+from ..hazards import search_hazards
+from ..hazards.configuration_mismatch import comparison
 from ..hazards.run_course import lost_if_cut_off
+from ..hazards.sealed import sealed_check
 from ..ledger.entries import Entry, Ledger, not_stated, rounds_of
 from ..ledger.phases import configured_value
 from ..verify import Verification, verify
@@ -39,8 +34,6 @@ from .report import BudgetReport, Chain, GroupRow, Row
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
-    from ..hazards.sealed import SealedCheck
 
 MAX_ROUNDS_LEFT: Final = 10**9
 """More rounds, or blocks of them, than that are not searched for."""
@@ -127,34 +120,28 @@ def audit_budget(
         number, reason = verified.first_bad
         why = f"line {number} of the log is bad: {reason}"
         broken = Chain(verified.records, verified.head, number, reason)
-        return _nothing(broken, why, broken_chain(number, reason), epsilon_limit)
+        return _nothing(broken, why, verified, epsilon_limit)
     chain = chain_of(verified)
     if not entries:
-        return _nothing(
-            replace(chain, bad_line=1, reason=UNBEGUN), UNBEGUN, unbegun(), epsilon_limit
-        )
+        unbegun = replace(chain, bad_line=1, reason=UNBEGUN)
+        return _nothing(unbegun, UNBEGUN, verified, epsilon_limit)
     ledger = Ledger.of(entries)
-    outside_hazards: list[Hazard] = []
-    opened: SealedCheck | None = None
-    outside_hazards += chain_hazards(verified)
-    outside_hazards += hazards_beside(folder, ledger)
-    file_comparison = compare_with_file(folder, ledger.opened)
-    outside_hazards += file_mismatch(file_comparison)
-    outside_hazards += foreign_results(ledger.opened, entries)
+    beside = facts_beside(folder, ledger, entries, verified)
     if sealed:
-        from ..hazards.sealed import sealed_hazards
+        beside["sidecar"] = Sidecar.read(folder)
+    return audit_ledger(ledger, chain, limit=epsilon_limit, groups=sizes, beside=beside)
 
-        sidecar_hazards, opened = sealed_hazards(Evidence.of(ledger), folder)
-        outside_hazards += sidecar_hazards
-    return audit_ledger(
-        ledger,
-        chain,
-        limit=epsilon_limit,
-        groups=sizes,
-        more=outside_hazards,
-        sealed=opened,
-        unread=file_comparison.not_stated,
-    )
+
+def facts_beside(
+    folder: str | Path, ledger: Ledger, entries: Sequence[Entry], verified: Verification
+) -> dict[str, object]:
+    """Return the facts of the file of a log, and of what stands beside it in its folder."""
+    return {
+        "verification": verified,
+        "folder": Path(folder),
+        "file_comparison": compare_with_file(folder, ledger.opened),
+        "entries": entries,
+    }
 
 
 @exactly_named()
@@ -164,21 +151,17 @@ def audit_ledger(
     *,
     limit: float | None = None,
     groups: Sequence[int] = (),
-    more: Sequence[Hazard] = (),
-    sealed: SealedCheck | None = None,
-    unread: Sequence[str] = (),
+    beside: Mapping[str, object] | None = None,
 ) -> BudgetReport:
-    """Return what a ledger supports; `more` are hazards that were found outside of its records.
-
-    `sealed` is how much of the sidecar was opened, if it was; `unread` what could not be compared.
-    """
+    """Return what a ledger supports; `beside` are facts beyond its records (`facts_beside`)."""
     evidence = Evidence.of(ledger)
     claim, closed = ledger.opened.claim, ledger.closed
     stated = {} if closed is None else closed.epsilon
     total = evidence.spent_total(claim.observer)
     left = rounds_left(evidence, claim.epsilon if limit is None else limit)
     # The rules read the same evidence as the numbers, so both speak of one reading of the log.
-    search = search_hazards(evidence)
+    search = search_hazards(evidence, beside)
+    sidecar, file = (beside or {}).get("sidecar"), (beside or {}).get("file_comparison")
     return BudgetReport(
         chain=chain,
         claim=claim,
@@ -197,7 +180,7 @@ def audit_ledger(
         groups=tuple(
             GroupRow(size, evidence.spent_total(claim.observer, group=size)) for size in groups
         ),
-        hazards=worst_first((*search.hazards, *more)),
+        hazards=search.findings,
         spent=ledger.rounds,
         released=rounds_of(spent for spent in ledger.spent if spent.releases),
         planned_rounds=ledger.opened.plan.rounds,
@@ -214,9 +197,9 @@ def audit_ledger(
             *search.not_stated,
             *comparison(evidence).not_stated,
             *not_stated(ledger),
-            *unread,
+            *(file.not_stated if isinstance(file, Comparison) else ()),
         ),
-        sealed=sealed,
+        sealed=sealed_check(evidence, sidecar) if isinstance(sidecar, Sidecar) else None,
         derived=len(ledger.derived),
         study=study_words(configured_value(ledger, "data", "name"), claim.unit),
     )
@@ -243,17 +226,7 @@ def chain_of(verified: Verification) -> Chain:
     )
 
 
-def chain_hazards(verified: Verification) -> tuple[Hazard, ...]:
-    """Return the hazards of a log that is whole, as a file: torn, or not what was expected."""
-    hazards = []
-    if verified.torn is not None:
-        hazards.append(torn_line(verified.torn.number))
-    if verified.mismatch is not None:
-        hazards.append(not_anchored(verified.mismatch))
-    return tuple(hazards)
-
-
-def _nothing(chain: Chain, why: str, hazard: Hazard, limit: float | None) -> BudgetReport:
+def _nothing(chain: Chain, why: str, verified: Verification, limit: float | None) -> BudgetReport:
     """Return the report of a log that nobody can trust, or that holds nothing."""
     return BudgetReport(
         chain=chain,
@@ -262,7 +235,7 @@ def _nothing(chain: Chain, why: str, hazard: Hazard, limit: float | None) -> Bud
         planned=None,
         rows=(),
         groups=(),
-        hazards=(hazard,),
+        hazards=apply_rules({"verification": verified}).findings[:1],
         spent=0,
         released=0,
         planned_rounds=0,

@@ -17,7 +17,7 @@ from ...fl.observers.words import phrase
 from ..evidence.epsilon_total import EpsilonTotal
 
 if TYPE_CHECKING:
-    from ..hazards import Hazard
+    from ..findings import Finding
     from ..hazards.sealed import SealedCheck
     from ..verify import Checked, Signature
 
@@ -163,7 +163,7 @@ class BudgetReport:
     planned: EpsilonTotal | None
     rows: tuple[Row, ...]
     groups: tuple[GroupRow, ...]
-    hazards: tuple[Hazard, ...]
+    hazards: tuple[Finding, ...]
     spent: int
     released: int
     planned_rounds: int

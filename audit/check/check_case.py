@@ -10,9 +10,9 @@ from ...accountant.rounding import down, up
 from ..description.printed_number import PrintedNumber
 from ..description.run_description import Phase
 from ..description.run_settings import RunSettings
+from ..findings import Match, Severity
 from ..reproduction.reproduction import Change, Method, Reproduction
 from .bounds import Proof
-from .check_result import Severity
 from .checked_run import CheckedRun
 from .proving import MOST_CHECK_WORK, prove
 from .second_layer import Recomputation
@@ -83,6 +83,16 @@ class CheckCase:
         near = self.recomputation.near
         leading = not near or match.change == near[0].change
         return self.severity() if leading else "warning"
+
+    def that_of(self, match: Reproduction, next_step: str | None = None) -> Match:
+        """Return that the claim is the number of other settings."""
+        severity = self.severity_of(match)
+        return Match(match.says, (), self.reference, severity, next_step)
+
+    def changed_by(self, says: str, without: Bounds | None) -> Match:
+        """Return that a fact changes what is proven, which would be `without` but for it."""
+        text = f"{says}{self.change_text(without)}"
+        return Match(text, epsilon=self.reference, severity=self.severity(without))
 
     def otherwise(self, **changes: object) -> Bounds | None:
         """Return what would be proven with other settings; None where facts are lacking.

@@ -10,29 +10,13 @@ from ...accountant.guarantee import Bounds
 from ..description.merging import OVERRIDDEN
 from ..description.printed_number import PrintedNumber
 from ..description.run_description import Fact
+from ..findings import Finding
 from ..reproduction.reproduction import Reproduction
 from .checked_run import Currency
 from .conventions import Convention
 from .standing import DecidingCompletion
 
 Verdict = Literal["holds", "holds-not-from-these-settings", "unproven", "false", "unverifiable"]
-Severity = Literal["info", "warning", "error"]
-
-
-@dataclass(frozen=True)
-class Cause:
-    """Why a number is wrong or in doubt: a stable `id`, what it does to epsilon, the next step.
-
-    `error`: the claim cannot rest on these facts, which no claim that holds has.  `warning`: it
-    needs a condition that nothing shows, or promises little.  `info`: a fact to keep in mind.
-    """
-
-    id: str
-    severity: Severity
-    says: str
-    next_step: str
-    epsilon: Bounds | None = None
-    """What is proven once the cause is taken into account, where that is another number."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +44,7 @@ class CheckResult:
     claimed: PrintedNumber | None
     delta: float | None
     reproduced_by: tuple[Reproduction, ...]
-    causes: tuple[Cause, ...]
+    causes: tuple[Finding, ...]
     missing: tuple[MissingFact, ...]
     facts: Mapping[str, Fact]
     conditions: tuple[str, ...] = ()

@@ -13,7 +13,7 @@ from ..description.merging import describe, stating
 from ..description.run_description import Reading, RunDescription
 from ..description.run_settings import RunSettings
 from .bounds import Proof
-from .causes import apply_rules
+from .causes import causes_of
 from .check_case import CheckCase
 from .check_result import CheckResult, MissingFact, Verdict
 from .checked_run import CheckedRun, Currency, claimed_currencies
@@ -167,7 +167,6 @@ def _check_claim(description: RunDescription, currency: Currency, *, strict: boo
         proof = without_conventions(run, proof)
     stands, by_relation = _standing(run, proof)
     case = CheckCase(run, proof, stands, recompute(run, stands, _settings_of(proof)))
-    causes = apply_rules(case)
     deciding: tuple[str, ...] = ()
     if by_relation and stands == "open":
         deciding = ("claim.neighbours",)
@@ -188,7 +187,7 @@ def _check_claim(description: RunDescription, currency: Currency, *, strict: boo
         claimed=run.claim,
         delta=run.settings.delta,
         reproduced_by=case.reproductions,
-        causes=causes,
+        causes=causes_of(case),
         missing=missing_facts(run, proof, deciding),
         facts=description.facts,
         conditions=(*by_relation, *conditions_of(case)),

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ...accountant.errors import InvalidInput
 from ..description.printed_number import PrintedNumber
 from ..description.run_description import Fact, Reading
+from ..findings import Finding
 from ..readers.recognition import LOG_FILE
-from .check_result import Cause, CheckResult, Severity, Verdict
+from .check_result import CheckResult, Verdict
 
 if TYPE_CHECKING:
     from ..budget.report import BudgetReport
-    from ..hazards import Hazard
 
 NOT_APPLICABLE: Final = "not applicable"
 """What is said of a rule that only a log of privplan's own can meet."""
@@ -71,8 +72,6 @@ def rules_of_logs() -> Mapping[str, str]:
 
 LOG_FORMAT: Final = "privplan log"
 
-_SEVERITIES: Final[dict[str, Severity]] = {"error": "error", "warning": "warning", "note": "info"}
-
 
 def is_log(reading: Reading) -> bool:
     """Return whether a reading is of a log of privplan's own."""
@@ -119,7 +118,7 @@ def check_log(log: Reading, readings: Sequence[Reading]) -> CheckResult:
         claimed=claimed,
         delta=None if claim is None else claim.delta,
         reproduced_by=(),
-        causes=(*_broken(report), *map(_cause, report.hazards)),
+        causes=(*_broken(report), *map(_as_cause, report.hazards)),
         missing=(),
         facts=facts,
         conditions=report.assumptions,
@@ -140,14 +139,17 @@ def _verdict(report: BudgetReport) -> Verdict:
     return "false" if report.errors or report.total.epsilon.lower > claim.epsilon else "unproven"
 
 
-def _broken(report: BudgetReport) -> tuple[Cause, ...]:
+def _broken(report: BudgetReport) -> tuple[Finding, ...]:
     """Return the cause that the log's own chain denies a line of it, if one does."""
     line = report.chain.bad_line
     if line is None:
         return ()
     says = f"The log contradicts itself: its chain breaks at line {line:,}."
-    return (Cause("contradiction", "error", says, "privplan audit log DIR names what is wrong."),)
+    why, step = "Two facts cannot both be true.", "privplan audit log DIR names what is wrong."
+    return (Finding("contradiction", "error", says, why, step),)
 
 
-def _cause(hazard: Hazard) -> Cause:
-    return Cause(hazard.id, _SEVERITIES[hazard.severity], hazard.what, hazard.next_step)
+def _as_cause(hazard: Finding) -> Finding:
+    """Return a hazard as a check lists it; what the log still supports is no number of its own."""
+    severity = "info" if hazard.severity == "note" else hazard.severity
+    return replace(hazard, severity=severity, epsilon=None)

@@ -8,8 +8,9 @@ from dataclasses import asdict
 from ...accountant.guarantee import Bounds
 from ..description.printed_number import PrintedNumber
 from ..description.run_description import ExtraRelease, Fact, Phase
+from ..findings import Finding
 from ..reproduction.reproduction import Reproduction
-from .check_result import Cause, CheckResult
+from .check_result import CheckResult
 from .log_verdict import rules_of_descriptions, rules_of_logs
 
 
@@ -96,7 +97,7 @@ def _ends(bounds: Bounds) -> dict[str, float]:
     return {"lower": bounds.lower, "upper": bounds.upper}
 
 
-def _cause(cause: Cause) -> dict[str, object]:
+def _cause(cause: Finding) -> dict[str, object]:
     return {
         "id": cause.id,
         "severity": cause.severity,

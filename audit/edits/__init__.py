@@ -8,32 +8,33 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from typing import Final
 
 from ...accountant.errors import InvalidInput
 from ...fl.declarations.registry import exactly_named
 from ...fl.log.reader import Scan
+from ..findings import Finding, apply_rules
 from ..ledger.entries import Entry, Ledger
-from . import matrix_statements, models, round_numbers, streams
-from .edit_rule import EDITS, Contradiction, EditRule, History, NotStated
-from .folder_files import folder_contradictions
+from . import folder_files, matrix_statements, models, round_numbers, streams
+from .lineage import Lineage
 
-__all__ = [
-    "EDITS",
-    "Contradiction",
-    "EditRule",
-    "History",
-    "NotStated",
-    "edits_of",
-    "folder_contradictions",
-    "require_unedited",
-]
+__all__ = ["edits_of", "facts_of_lines", "require_unedited"]
 
-_RULE_MODULES = (round_numbers, models, streams, matrix_statements)
-"""Imported so that their rules are registered."""
+RULE_MODULES = (matrix_statements, models, round_numbers, streams, folder_files)
+"""The modules of the rules, in the order in which contradictions are listed."""
+
+
+FACTS_OF_FOLDERS: Final = ("ledger", "lineage", "folder")
+"""What is known of a log where no budget is computed."""
+
+
+def facts_of_lines(ledger: Ledger) -> dict[str, object]:
+    """Return the facts of a log's lines."""
+    return {"ledger": ledger, "lineage": Lineage.of(ledger)}
 
 
 @exactly_named()
-def edits_of(folder: str | Path) -> tuple[Contradiction, ...]:
+def edits_of(folder: str | Path) -> tuple[Finding, ...]:
     """Return how the log in a folder contradicts itself, or the files beside it; () for nothing.
 
     Raises `BadLine` where its chain is broken, and `InvalidInput` where there is no log.
@@ -41,10 +42,8 @@ def edits_of(folder: str | Path) -> tuple[Contradiction, ...]:
     entries = [Entry(line.number, line.seq, line.record) for line in Scan(folder)]
     if not entries:
         return ()
-    history = History(Ledger.of(entries))
-    outcomes = [rule.apply(history) for rule in EDITS.values()]
-    contradictions = tuple(outcome for outcome in outcomes if isinstance(outcome, Contradiction))
-    return (*contradictions, *folder_contradictions(folder, history))
+    facts = {**facts_of_lines(Ledger.of(entries)), "folder": Path(folder)}
+    return apply_rules(facts, order=RULE_MODULES).findings
 
 
 @exactly_named()
@@ -57,7 +56,7 @@ def require_unedited(folder: str | Path) -> None:
     if contradictions:
         more = f" ({len(contradictions):,} contradictions)" if len(contradictions) > 1 else ""
         raise InvalidInput(
-            f"The log is not as its run left it{more}. {contradictions[0].what}",
+            f"The log is not as its run left it{more}. {contradictions[0].says}",
             "What is measured would be held against a log that says nothing of this run.",
             f"privplan audit budget {shlex.quote(str(folder))}",
         )

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ...accountant.errors import InvalidInput
+from ..findings import Match, rule
 from ..ledger.entries import Ledger, SpentIntent
 from ..ledger.phases import (
     configured_value,
@@ -23,8 +24,7 @@ from ..ledger.phases import (
     training_of,
     votes_of,
 )
-from .edit_rule import Contradiction, History, states_of
-from .models import DIGEST_DIGITS_SHOWN
+from .lineage import Lineage, digits, released_models, states_of
 from .stored_model import StoredModel, text_of
 
 MODEL_FILE: Final = "model.npz"
@@ -36,38 +36,45 @@ _KEEP_TRUSTED_FILE: Final = (
 )
 
 
-def folder_contradictions(folder: str | Path, history: History) -> tuple[Contradiction, ...]:
-    """Return how the model and the measurements in a folder differ from what its log names."""
-    contradictions = []
-    for name, check in (
-        (MODEL_FILE, _model),
-        (CHECKPOINT_FILE, _checkpoint),
-        (METRICS_FILE, _metrics),
-    ):
-        path = Path(folder) / name
-        if not path.exists():
-            continue
-        try:
-            difference = next(check(path, history), None)
-        except InvalidInput as error:
-            difference = error.what
-        if difference is not None:
-            contradictions.append(_contradiction(name, difference))
-    return tuple(contradictions)
+@rule(
+    "foreign-model",
+    why="The log speaks of the model that it names; of another one it says nothing, whatever that "
+    "one shows of anybody.",
+    next_step=_KEEP_TRUSTED_FILE,
+)
+def foreign_model(folder: Path, ledger: Ledger, lineage: Lineage) -> tuple[Match, ...]:
+    """Fire where a model beside a log is another than the one that it names."""
+    model, checkpoint = folder / MODEL_FILE, folder / CHECKPOINT_FILE
+    return (
+        *_first(model, _model(model, ledger, lineage)),
+        *_first(checkpoint, _checkpoint(checkpoint, ledger)),
+    )
 
 
-def _contradiction(name: str, what: str) -> Contradiction:
-    if name != METRICS_FILE:
-        why = "The log speaks of the model that it names; of another one it says nothing, whatever "
-        why += "that one shows of anybody."
-        return Contradiction("foreign-model", what, why, _KEEP_TRUSTED_FILE)
-    why = "Measurements and guarantees that do not stand in the log are vouched for by nothing."
-    return Contradiction("foreign-metrics", what, why, _KEEP_TRUSTED_FILE)
+@rule(
+    "foreign-metrics",
+    why="Measurements and guarantees that do not stand in the log are vouched for by nothing.",
+    next_step=_KEEP_TRUSTED_FILE,
+)
+def foreign_metrics(folder: Path, ledger: Ledger) -> tuple[Match, ...]:
+    """Fire where the measurements beside a log are others than it states."""
+    return _first(folder / METRICS_FILE, _metrics(folder / METRICS_FILE, ledger))
 
 
-def _model(path: Path, history: History) -> Iterator[str]:
+def _first(path: Path, differences: Iterator[str]) -> tuple[Match, ...]:
+    """Return the first difference of a file from its log; nothing of a file that is not there."""
+    if not path.exists():
+        return ()
+    try:
+        difference = next(differences, None)
+    except InvalidInput as error:
+        difference = error.what
+    return () if difference is None else (Match(difference),)
+
+
+def _model(path: Path, ledger: Ledger, lineage: Lineage) -> Iterator[str]:
     """Yield what a file of a model says otherwise than the log, both of it."""
-    stored, ledger = StoredModel.read(path), history.ledger
+    stored = StoredModel.read(path)
     if stored.run_id != ledger.opened.run_id:
         yield (
             f"{MODEL_FILE} is of the run {stored.run_id:.40}, the log of "
@@ -76,62 +83,45 @@ def _model(path: Path, history: History) -> Iterator[str]:
     closed = ledger.closed
     named = () if closed is None or closed.model is None else (closed.model,)
     # The last line names the model; without one it is what the last release left.
-    expected = named or history.lineage.last
+    expected = named or lineage.last
     if expected and stored.digest not in expected:
         what = "the last line names" if named else "the last release left"
-        shown = " or ".join(digest[:DIGEST_DIGITS_SHOWN] for digest in expected)
         yield (
-            f"{MODEL_FILE} holds the model {stored.digest[:DIGEST_DIGITS_SHOWN]}, and {what} "
-            f"{shown}."
+            f"{MODEL_FILE} holds the model {digits(stored.digest)}, and {what} {digits(*expected)}."
         )
-    released_models = {
-        spent.intent.round: release.model_out
-        for spent in training_of(ledger)
-        if (release := first_release(spent)) is not None and release.model_out is not None
-    }
-    if (
-        stored.round
-        and stored.round in released_models
-        and released_models[stored.round] != stored.digest
-    ):
+    models = released_models(ledger)
+    of_round = models.get(stored.round) if stored.round else None
+    if of_round is not None and of_round != stored.digest:
         yield (
-            f"{MODEL_FILE} says that its model {stored.digest[:DIGEST_DIGITS_SHOWN]} is of round "
-            f"{stored.round:,}, which released "
-            f"{str(released_models[stored.round])[:DIGEST_DIGITS_SHOWN]}."
+            f"{MODEL_FILE} says that its model {digits(stored.digest)} is of round "
+            f"{stored.round:,}, which released {digits(of_round)}."
         )
-    if stored.round and released_models and stored.round not in released_models:
+    if stored.round and models and of_round is None:
         yield f"{MODEL_FILE} is of round {stored.round:,}, and the log has no release of it."
-    first = history.lineage.first
+    first = lineage.first
     if not stored.round and first is not None and stored.digest != first:
         yield (
-            f"{MODEL_FILE} says that its model {stored.digest[:DIGEST_DIGITS_SHOWN]} is of "
-            f"before the first round, which starts from {first[:DIGEST_DIGITS_SHOWN]}."
+            f"{MODEL_FILE} says that its model {digits(stored.digest)} is of "
+            f"before the first round, which starts from {digits(first)}."
         )
     yield from _foreign_state(MODEL_FILE, stored, ledger)
-    stated = _aggregate(moments_of(ledger))
-    if stored.moments != stated:
-        yield (
-            f"{MODEL_FILE} holds {_digest(stored.moments)} to normalise by, and the log released "
-            f"{_digest(stated)}."
-        )
-    stated = _aggregate(matrix_before_training(ledger))
-    if stored.matrix != stated:
-        yield (
-            f"{MODEL_FILE} holds {_digest(stored.matrix, 'matrix')} to project by, and the log "
-            f"released {_digest(stated, 'matrix')}."
-        )
-    stated = _aggregate(votes_of(ledger))
-    if stored.votes != stated:
-        yield (
-            f"{MODEL_FILE} holds {_digest(stored.votes, 'votes')} of users who were held out, and "
-            f"the log released {_digest(stated, 'votes')}."
-        )
+    for kept, release, what, purpose in (
+        (stored.moments, moments_of(ledger), "moments", "to normalise by"),
+        (stored.matrix, matrix_before_training(ledger), "matrix", "to project by"),
+        (stored.votes, votes_of(ledger), "votes", "of users who were held out"),
+    ):
+        stated = _aggregate(release)
+        if kept != stated:
+            yield (
+                f"{MODEL_FILE} holds {_digest(kept, what)} {purpose}, and the log released "
+                f"{_digest(stated, what)}."
+            )
     yield from _unmeasured(MODEL_FILE, dict(stored.measured), ledger)
 
 
-def _checkpoint(path: Path, history: History) -> Iterator[str]:
+def _checkpoint(path: Path, ledger: Ledger) -> Iterator[str]:
     """Yield where a run would go on from another state than its last release left."""
-    stored, ledger = StoredModel.read(path), history.ledger
+    stored = StoredModel.read(path)
     if stored.run_id == ledger.opened.run_id:
         yield from _foreign_state(CHECKPOINT_FILE, stored, ledger)
 
@@ -142,7 +132,7 @@ def _foreign_state(name: str, stored: StoredModel, ledger: Ledger) -> Iterator[s
     if states and not stored.holds_state(states):
         yield (
             f"{name} holds another state beside its model than the one that the log released with "
-            f"it, {' or '.join(sorted(state[:DIGEST_DIGITS_SHOWN] for state in states))}."
+            f"it, {digits(*sorted(states))}."
         )
 
 
@@ -153,12 +143,12 @@ def _aggregate(spent: SpentIntent | None) -> str | None:
 
 
 def _digest(value: str | None, what: str = "moments") -> str:
-    return f"no {what}" if value is None else f"the {what} {value[:DIGEST_DIGITS_SHOWN]}"
+    return f"no {what}" if value is None else f"the {what} {digits(value)}"
 
 
-def _metrics(path: Path, history: History) -> Iterator[str]:
+def _metrics(path: Path, ledger: Ledger) -> Iterator[str]:
     """Yield what a file of measurements says otherwise than the log, both of it."""
-    content, ledger = text_of(path), history.ledger
+    content = text_of(path)
     if not isinstance(content, dict):
         raise InvalidInput(f"{METRICS_FILE} is no table of measurements.")
     for name, due in _due(ledger):

@@ -8,47 +8,45 @@ from itertools import chain
 
 from ...accountant.errors import with_article
 from ...accountant.records import Contribution, Gram, Product
-from ..ledger.entries import SpentIntent
+from ..findings import UNTOUCHED_COPY, Match, rule
+from ..ledger.entries import Ledger, SpentIntent
 from ..ledger.gram_facts import STATED_TOLERANCE_RELATIVE, is_gram
 from ..ledger.matrix_facts import derived_bound, least_grid, matrix_name, unusable_matrix, values_of
 from ..ledger.product_facts import is_product, moved_by_unit, product_of
-from .edit_rule import EditFinding, History, edit_rule
-
-_RESTORE = "Take the log from a copy that nobody has touched."
 
 
-@edit_rule(
+@rule(
     "gram-mismatch",
     why="How many values a Gram matrix has, what bounds a unit's part of it and on which grid it "
     "stands follow from its facts. Where they differ, something was changed.",
-    next_step=_RESTORE,
+    next_step=UNTOUCHED_COPY,
 )
-def gram_mismatch(history: History) -> EditFinding | None:
+def gram_mismatch(ledger: Ledger) -> Match | None:
     """Fire where bound, weights, grid or number of values are not those of the Gram facts."""
-    return _first_misfit(history, is_gram)
+    return _first_misfit(ledger, is_gram)
 
 
-@edit_rule(
+@rule(
     "product-mismatch",
     why="How many values a product has, how far a unit moves it, what it is divided by and on "
     "which grid it stands follow from its facts. Where they differ, something was changed.",
-    next_step=_RESTORE,
+    next_step=UNTOUCHED_COPY,
 )
-def product_mismatch(history: History) -> EditFinding | None:
+def product_mismatch(ledger: Ledger) -> Match | None:
     """Fire where bound, sensitivity, divisor, grid or length are not those of the facts."""
-    return _first_misfit(history, is_product)
+    return _first_misfit(ledger, is_product)
 
 
-def _first_misfit(history: History, is_kind: Callable[[Contribution], bool]) -> EditFinding | None:
+def _first_misfit(ledger: Ledger, is_kind: Callable[[Contribution], bool]) -> Match | None:
     """Return the first statement about a matrix of a kind that its facts do not give."""
-    for spent in history.ledger.spent:
+    for spent in ledger.spent:
         intent = spent.intent
         with_noise = intent.noise.family != "none"
         if is_kind(intent.contribution) and with_noise and not any(unusable_matrix(intent)):
-            relation = history.ledger.opened.claim.neighbours
+            relation = ledger.opened.claim.neighbours
             # In turn: of a bound that is not finite nothing further can be derived.
             for number, what in chain(_misfits(spent), _product_misfits(spent, relation)):
-                return EditFinding(what, (number,))
+                return Match(what, (number,))
     return None
 
 
@@ -93,39 +91,39 @@ def _product_misfits(spent: SpentIntent, relation: str) -> Iterator[tuple[int, s
             )
 
 
-@edit_rule(
+@rule(
     "uneven-gram",
     why="All rounds of a phase release Gram matrices of one kind, which the configuration fixes. "
     "Other facts in one of them belong to another run, or were changed.",
-    next_step=_RESTORE,
+    next_step=UNTOUCHED_COPY,
 )
-def uneven_gram(history: History) -> EditFinding | None:
+def uneven_gram(ledger: Ledger) -> Match | None:
     """Fire where the facts of a Gram matrix differ between the intents of one phase."""
-    return _first_uneven(history, lambda each: (is_gram(each), each.gram), "Gram matrix")
+    return _first_uneven(ledger, lambda each: (is_gram(each), each.gram), "Gram matrix")
 
 
-@edit_rule(
+@rule(
     "uneven-product",
     why="All rounds of a phase release products of one kind, which the configuration fixes. Other "
     "facts in one of them belong to another run, or were changed.",
-    next_step=_RESTORE,
+    next_step=UNTOUCHED_COPY,
 )
-def uneven_product(history: History) -> EditFinding | None:
+def uneven_product(ledger: Ledger) -> Match | None:
     """Fire where the facts of a product differ between the intents of one phase."""
-    return _first_uneven(history, lambda each: (is_product(each), each.product), "product")
+    return _first_uneven(ledger, lambda each: (is_product(each), each.product), "product")
 
 
 def _first_uneven(
-    history: History,
+    ledger: Ledger,
     facts_of: Callable[[Contribution], tuple[bool, Gram | Product | None]],
     name: str,
-) -> EditFinding | None:
+) -> Match | None:
     """Return the first intent that states another matrix than the first of its phase."""
     first: dict[str, tuple[bool, Gram | Product | None]] = {}
-    for spent in history.ledger.spent:
+    for spent in ledger.spent:
         stated = facts_of(spent.intent.contribution)
         if first.setdefault(spent.intent.phase, stated) != stated:
-            return EditFinding(
+            return Match(
                 f"Round {spent.intent.round:,} states another {name} than the first of its phase.",
                 (spent.number,),
             )

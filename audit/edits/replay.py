@@ -14,7 +14,8 @@ from typing import Final
 from ...accountant.errors import InvalidInput
 from ...fl.log.reader import Scan
 from ..ledger.entries import Entry, Ledger
-from ..ledger.phases import first_release, models_of, training_of
+from ..ledger.phases import first_release, models_of
+from .lineage import released_models
 from .stored_model import StoredModel
 
 _NAME: Final = re.compile(r"round-([0-9]{6,18})\.npz")
@@ -64,7 +65,7 @@ def replay(folder: str | Path, models: str | Path) -> Replay:
             "Set save_models = true in [log], and give the folder models/ of the run.",
         )
     ledger = Ledger.of([Entry(line.number, line.seq, line.record) for line in Scan(folder)])
-    due = _due(ledger)
+    due = released_models(ledger)
     files, surplus = _files(models_folder, due)
     of_digest = {digest: number for number, digest in due.items()}
     matched, exchanged = [], []
@@ -82,15 +83,6 @@ def replay(folder: str | Path, models: str | Path) -> Replay:
         surplus,
         tuple(exchanged),
     )
-
-
-def _due(ledger: Ledger) -> dict[int, str]:
-    """Return the digest of the model that each round released."""
-    return {
-        spent.intent.round: release.model_out
-        for spent in training_of(ledger)
-        if (release := first_release(spent)) is not None and release.model_out is not None
-    }
 
 
 def _files(models_folder: Path, due: dict[int, str]) -> tuple[dict[int, Path], tuple[str, ...]]:

@@ -15,7 +15,8 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import accumulate, groupby, zip_longest
 
-from ..ledger.entries import SpentIntent
+from ..findings import COPY_OF_CUT_LOG, UNTOUCHED_COPY, Match, NotStated, rule
+from ..ledger.entries import Ledger, SpentIntent
 from ..ledger.phases import (
     configured_value,
     draws_noise,
@@ -25,21 +26,20 @@ from ..ledger.phases import (
     training_of,
     votes_of,
 )
-from .edit_rule import EditFinding, History, NotStated, edit_rule
 
 
-@edit_rule(
+@rule(
     "repeated-release",
     why="A sum with fresh noise never comes out twice, nor does a model that was moved by one, nor "
     "a commitment with fresh randomness. Lines were copied, or noise was used again.",
-    next_step="Take the log from a copy that nobody has touched.",
+    next_step=UNTOUCHED_COPY,
 )
-def repeated_release(history: History) -> EditFinding | None:
+def repeated_release(ledger: Ledger) -> Match | None:
     """Fire where a digest of something noisy, or a commitment, stands in the log twice."""
     known: dict[str, int] = {}
-    for what, value, number in _fresh(history):
+    for what, value, number in _fresh(ledger):
         if value in known:
-            return EditFinding(
+            return Match(
                 f"{what} of line {number:,} stood in line {known[value]:,} before.",
                 (known[value], number),
             )
@@ -47,9 +47,8 @@ def repeated_release(history: History) -> EditFinding | None:
     return None
 
 
-def _fresh(history: History) -> Iterator[tuple[str, str, int]]:
+def _fresh(ledger: Ledger) -> Iterator[tuple[str, str, int]]:
     """Yield what is never the same twice, with a word for it and its line."""
-    ledger = history.ledger
     if ledger.opened.dataset is not None:
         yield "The commitment `dataset`", ledger.opened.dataset, 1
     # The first model is public; its digest stands once as what the first round starts from.
@@ -58,66 +57,58 @@ def _fresh(history: History) -> Iterator[tuple[str, str, int]]:
     )
     if start is not None and start.intent.model_in is not None:
         yield "The first model", start.intent.model_in, start.number
-    for spent in ledger.spent:
-        for number, release in spent.releases:
-            for name, commitment in release.sealed.items():
-                yield f"The commitment `{name:.40}`", commitment, number
-            if release.aggregate is not None and draws_noise(spent.intent):
-                yield "The noisy sum", release.aggregate, number
-            summed = release.model_out == release.aggregate  # the sum itself may be the model
-            if release.model_out is not None and not summed and draws_noise(spent.intent):
-                yield "The model", release.model_out, number
+    for spent, number, release in ledger.releases:
+        for name, commitment in release.sealed.items():
+            yield f"The commitment `{name:.40}`", commitment, number
+        if release.aggregate is not None and draws_noise(spent.intent):
+            yield "The noisy sum", release.aggregate, number
+        summed = release.model_out == release.aggregate  # the sum itself may be the model
+        if release.model_out is not None and not summed and draws_noise(spent.intent):
+            yield "The model", release.model_out, number
 
 
-_RESTORE_ROUNDS = (
-    "Take the log from a copy that nobody has touched; what was cut out is spent all the "
-)
-_RESTORE_ROUNDS += "same, and is not in the numbers here."
-
-
-@edit_rule(
+@rule(
     "missing-rounds",
     why="A run numbers its rounds without gaps or repeats, those too that were lost. Where numbers "
     "are missing, lines were cut out of the log or put into it.",
-    next_step=_RESTORE_ROUNDS,
+    next_step=COPY_OF_CUT_LOG,
 )
-def missing_rounds(history: History) -> EditFinding | None:
+def missing_rounds(ledger: Ledger) -> Match | None:
     """Fire where the rounds of training are not numbered 1, 2, 3, ..."""
     last, phases = 0, set[str]()
-    for spent in training_of(history.ledger):
+    for spent in training_of(ledger):
         number, phase = spent.intent.round, spent.intent.phase
         if number == last and phase not in phases:
             phases.add(phase)
             continue
         if number != last + 1:
             after = "the opening" if last == 0 else f"round {last:,}"
-            return EditFinding(
+            return Match(
                 f"Behind {after} stands round {number:,}, where round {last + 1:,} belongs.",
                 (spent.number,),
             )
         last, phases = number, {phase}
-    ledger, votes = history.ledger, votes_of(history.ledger)
+    votes = votes_of(ledger)
     # They come behind all rounds that were planned, also those that a cut block has lost.
     before = (moments_of(ledger), matrix_before_training(ledger))  # in round 0
     due = ledger.opened.plan.rounds - sum(release is not None for release in before)
     if votes is not None and votes.intent.round != due:
         what = f"Users who were held out vote in round {votes.intent.round:,}, where round "
-        return EditFinding(f"{what}{due:,} belongs.", (votes.number,))
+        return Match(f"{what}{due:,} belongs.", (votes.number,))
     return None
 
 
-@edit_rule(
+@rule(
     "uneven-rounds",
     why="A round that announces several releases announces the same ones every time. Where one is "
     "missing, its lines were cut out; it is spent all the same.",
-    next_step=_RESTORE_ROUNDS,
+    next_step=COPY_OF_CUT_LOG,
 )
-def uneven_rounds(history: History) -> EditFinding | None:
+def uneven_rounds(ledger: Ledger) -> Match | None:
     """Fire where an intent stands behind another one than elsewhere, or a round lacks its last.
 
     A round that was cut off lacks what was not announced yet: a recovery follows, or nothing.
     """
-    ledger = history.ledger
     rounds = [
         list(same) for _, same in groupby(training_of(ledger), lambda spent: spent.intent.round)
     ]
@@ -137,7 +128,7 @@ def uneven_rounds(history: History) -> EditFinding | None:
             continue
         end = later[0].number if later else ledger.closed_at if ledger.closed else None
         if end is not None and bisect_left(starts, last.number) == bisect_left(starts, end):
-            return EditFinding(
+            return Match(
                 f"Round {last.intent.round:,} ends with {last.intent.phase!r:.40}, and other "
                 "rounds go on behind it.",
                 (last.number,),
@@ -145,31 +136,31 @@ def uneven_rounds(history: History) -> EditFinding | None:
     return None
 
 
-def _unlike(spent: SpentIntent, due: str | None, behind: str | None) -> EditFinding:
+def _unlike(spent: SpentIntent, due: str | None, behind: str | None) -> Match:
     words = ["first" if name is None else f"behind {name!r:.40}" for name in (behind, due)]
-    return EditFinding(
+    return Match(
         f"In round {spent.intent.round:,} {spent.intent.phase!r:.40} stands {words[0]}, and "
         f"elsewhere {words[1]}.",
         (spent.number,),
     )
 
 
-@edit_rule(
+@rule(
     "recovery-mismatch",
     why="A start after a crash says with which round it goes on. Another number belongs to another "
     "log: rounds before it were cut out or put in.",
-    next_step=_RESTORE_ROUNDS,
+    next_step=COPY_OF_CUT_LOG,
 )
-def recovery_mismatch(history: History) -> EditFinding | None:
+def recovery_mismatch(ledger: Ledger) -> Match | None:
     """Fire where a recovery does not go on behind the last round that was begun before it."""
-    rounds = [(spent.number, spent.intent.round) for spent in history.ledger.spent]
+    rounds = [(spent.number, spent.intent.round) for spent in ledger.spent]
     lines = [line for line, _ in rounds]
     # Running maximum of the next number: a recovery goes on behind all rounds begun before it.
     due_behind = list(accumulate((1 + number for _, number in rounds), max, initial=1))
-    for recovery in history.ledger.recoveries:
+    for recovery in ledger.recoveries:
         due = due_behind[bisect_left(lines, recovery.number)]
         if recovery.record.next_round != due:
-            return EditFinding(
+            return Match(
                 f"A recovery goes on with round {recovery.record.next_round:,}, and the rounds "
                 f"before it end with {due - 1:,}.",
                 (recovery.number,),
@@ -177,53 +168,48 @@ def recovery_mismatch(history: History) -> EditFinding | None:
     return None
 
 
-@edit_rule(
+@rule(
     "unknown-evaluation",
     why="Only a released model is measured. A measurement of a round that is not there was left "
     "behind by lines that were cut out.",
-    next_step=_RESTORE_ROUNDS,
+    next_step=COPY_OF_CUT_LOG,
 )
-def unknown_evaluation(history: History) -> EditFinding | None:
+def unknown_evaluation(ledger: Ledger) -> Match | None:
     """Fire where a round was measured that was not released before."""
-    released = {
-        (spent.intent.round, number)
-        for spent in history.ledger.spent
-        for number, _ in spent.releases
-    }
     first: dict[int, int] = {}
-    for number, line in released:
-        first[number] = min(line, first.get(number, line))
+    for spent, line, _ in ledger.releases:
+        first[spent.intent.round] = min(line, first.get(spent.intent.round, line))
     bad = [
         (line, evaluation.round)
-        for line, evaluation in history.ledger.evaluations
+        for line, evaluation in ledger.evaluations
         if evaluation.round and first.get(evaluation.round, line) >= line
     ]
     if bad:
-        return EditFinding(
+        return Match(
             f"Round {bad[0][1]:,} is measured, and no release of it stands before.",
             tuple(line for line, _ in bad),
         )
     other = [
         line
-        for line, evaluation in history.ledger.evaluations
-        if evaluation.data == "released" and not is_released(history.ledger, line, evaluation)
+        for line, evaluation in ledger.evaluations
+        if evaluation.data == "released" and not is_released(ledger, line, evaluation)
     ]
     if not other:
         return None
-    return EditFinding("Numbers are called released, and no release has them.", tuple(other))
+    return Match("Numbers are called released, and no release has them.", tuple(other))
 
 
-@edit_rule(
+@rule(
     "repeated-evaluation",
     why="A run measures each model once, when it has released it; only a start after a crash "
     "measures one again. Lines were copied, moved, or put in the place of others.",
-    next_step=_RESTORE_ROUNDS,
+    next_step=COPY_OF_CUT_LOG,
 )
-def repeated_evaluation(history: History) -> EditFinding | None:
+def repeated_evaluation(ledger: Ledger) -> Match | None:
     """Fire where a round is measured again, or after a later one, with no recovery in between."""
-    starts = [recovery.number for recovery in history.ledger.recoveries]
+    starts = [recovery.number for recovery in ledger.recoveries]
     latest: dict[int, int] = {}
-    for line, measured in history.ledger.evaluations:
+    for line, measured in ledger.evaluations:
         if measured.data != "declared-public":
             continue
         start = bisect_left(starts, line)
@@ -231,7 +217,7 @@ def repeated_evaluation(history: History) -> EditFinding | None:
             again = (
                 "again" if measured.round == latest[start] else f"behind round {latest[start]:,}"
             )
-            return EditFinding(
+            return Match(
                 f"Round {measured.round:,} is measured {again}, and no recovery stands in between.",
                 (line,),
             )
@@ -239,15 +225,14 @@ def repeated_evaluation(history: History) -> EditFinding | None:
     return None
 
 
-@edit_rule(
+@rule(
     "missing-moments",
     why="The configuration normalises features by private moments, which are released before the "
     "first round and cost as much as one.",
-    next_step=_RESTORE_ROUNDS,
+    next_step=COPY_OF_CUT_LOG,
 )
-def missing_moments(history: History) -> EditFinding | NotStated | None:
+def missing_moments(ledger: Ledger) -> Match | NotStated | None:
     """Fire where rounds were trained on features whose moments were never released."""
-    ledger = history.ledger
     way = configured_value(ledger, "data", "normalisation")
     if way is None:
         return NotStated("Whether moments had to be released: the configuration does not say.")
@@ -257,8 +242,8 @@ def missing_moments(history: History) -> EditFinding | NotStated | None:
     moments = moments_of(ledger)
     if moments is None:
         what = "Features are normalised by private moments, and no release of them comes first."
-        return EditFinding(what, (training[0].number,))
+        return Match(what, (training[0].number,))
     if not moments.releases:
         what = "Rounds were trained on moments that the log announces and does not release."
-        return EditFinding(what, (moments.number, training[0].number))
+        return Match(what, (moments.number, training[0].number))
     return None

@@ -13,14 +13,9 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 
 from ...accountant.records import RoundIntent, RoundRelease
+from ..findings import COPY_OF_CUT_LOG, Match, rule
 from ..ledger.entries import Ledger, SpentIntent
 from ..ledger.phases import CONTINUOUS_FAMILIES, configured_value, votes_of
-from .edit_rule import EditFinding, History, edit_rule
-
-_RESTORE_STREAMS = (
-    "Take the log from a copy that nobody has touched; what was cut out is spent all the same, "
-)
-_RESTORE_STREAMS += "and is not in the numbers here."
 
 
 @dataclass
@@ -54,34 +49,34 @@ def _segments(ledger: Ledger) -> list[_Segment]:
     return segments
 
 
-@edit_rule(
+@rule(
     "broken-streams",
     why="A stream is read from its first byte, and releases state all that they draw. Bytes that "
     "no release states belong to rounds that were cut out.",
-    next_step=_RESTORE_STREAMS,
+    next_step=COPY_OF_CUT_LOG,
 )
-def broken_streams(history: History) -> EditFinding | None:
+def broken_streams(ledger: Ledger) -> Match | None:
     """Fire where bytes of a stream are left out, and intents without release cannot have them."""
-    for segment in _segments(history.ledger):
+    for segment in _segments(ledger):
         for due, first, number in _gaps(segment):
             begins = "begins" if due == 0 else "goes on"
-            return EditFinding(
+            return Match(
                 f"A random stream {begins} at byte {first:,}, where byte {due:,} belongs.",
                 (number,),
             )
-    if configured_value(history.ledger, "run", "system") is None:
+    if configured_value(ledger, "run", "system") is None:
         return None  # another program may draw otherwise, and not say what it used
-    return next(filter(None, map(_unlike_ours, _segments(history.ledger))), None)
+    return next(filter(None, map(_unlike_ours, _segments(ledger))), None)
 
 
-def _unlike_ours(segment: _Segment) -> EditFinding | None:
+def _unlike_ours(segment: _Segment) -> Match | None:
     """Return what no run of privplan states: too few bytes, or more in a round than before."""
     for spent in segment.rounds:
         for number, release in spent.releases:
             stated = sum(max(stream.last - stream.first, 0) for stream in release.streams)
             least = least_bytes(spent.intent, release)
             if stated < least:
-                return EditFinding(
+                return Match(
                     f"A release states {stated:,} random bytes; its noise takes {least:,} or more.",
                     (number,),
                 )
@@ -89,7 +84,7 @@ def _unlike_ours(segment: _Segment) -> EditFinding | None:
     if uneven is None:
         return None
     read, due, line = uneven
-    return EditFinding(
+    return Match(
         f"A round reads {read:,} bytes of a random stream, and those before it {due:,}; rounds of "
         "privplan read equally many.",
         (line,),
@@ -154,33 +149,33 @@ def _gaps(segment: _Segment) -> Iterator[tuple[int, int, int]]:
             reached, line = max(reached, last), number
 
 
-@edit_rule(
+@rule(
     "missing-recovery",
     why="An intent that is neither released nor aborted was cut off, and an abort ends a run: a "
     "recovery follows. Streams are new after it, and only then. Otherwise lines were cut out, put "
     "in, or taken from another log.",
-    next_step=_RESTORE_STREAMS,
+    next_step=COPY_OF_CUT_LOG,
 )
-def missing_recovery(history: History) -> EditFinding | None:
+def missing_recovery(ledger: Ledger) -> Match | None:
     """Fire where a run goes on as only a new start does, and the log knows of none."""
-    hanging = _hanging(history.ledger)
+    hanging = _hanging(ledger)
     if hanging:
         what = "The run was ended behind an intent that was cut off, and no recovery took it up."
-        return EditFinding(what, (hanging,))
-    resumed = _beyond_abort(history.ledger)
+        return Match(what, (hanging,))
+    resumed = _beyond_abort(ledger)
     if resumed:
         what = "The run goes on behind a round that was aborted, and no recovery took it up."
-        return EditFinding(what, (resumed,))
-    segments = _segments(history.ledger)
+        return Match(what, (resumed,))
+    segments = _segments(ledger)
     seen: set[str] = set()
     for segment in segments:
         ranges = segment.ranges()
         for stream in seen & ranges.keys():
-            return EditFinding(
+            return Match(
                 "A recovery goes on with a random stream from before it.", (ranges[stream][0][2],)
             )
         seen |= ranges.keys()
-    votes = votes_of(history.ledger)  # which have streams of their own, however alike they are
+    votes = votes_of(ledger)  # which have streams of their own, however alike they are
     for segment in segments:
         by_kind: dict[Hashable, list[SpentIntent]] = {}
         for spent in segment.rounds:
@@ -191,7 +186,7 @@ def missing_recovery(history: History) -> EditFinding | None:
         for same in by_kind.values():
             line = _changed(same)
             if line:
-                return EditFinding(
+                return Match(
                     "Rounds draw from other random streams than those before them, and no "
                     "recovery stands in between.",
                     (line,),

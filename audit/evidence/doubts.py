@@ -101,13 +101,12 @@ def _reused(ledger: Ledger) -> frozenset[int]:
     """Return the lines whose ranges of a stream overlap another range, or run backwards."""
     ranges: dict[str, list[tuple[int, int, int]]] = {}
     reused: set[int] = set()
-    for spent in ledger.spent:
-        for number, release in spent.releases:
-            for used in release.streams:
-                if used.last > used.first:
-                    ranges.setdefault(used.stream, []).append((used.first, used.last, number))
-                elif used.last < used.first:
-                    reused.add(number)
+    for _, number, release in ledger.releases:
+        for used in release.streams:
+            if used.last > used.first:
+                ranges.setdefault(used.stream, []).append((used.first, used.last, number))
+            elif used.last < used.first:
+                reused.add(number)
     for same in ranges.values():
         # A sweep over the ranges by their first byte: one that begins before the last end overlaps
         # it.

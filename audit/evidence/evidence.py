@@ -8,12 +8,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ...accountant import events as ev
+from ...accountant.guarantee import Bounds
 from ...fl.observers.assumptions import Circumstances, assumptions_of
 from ...fl.observers.names import MODEL, SERVER
 from ..derivation.event_order import covers
 from ..derivation.run_setting import RunSetting
 from ..derivation.supported_event import attained_event
-from ..edits.edit_rule import History
 from ..ledger.entries import Ledger
 from ..ledger.phases import votes_of
 from . import observers
@@ -48,11 +48,6 @@ class Evidence(Rounds):
     def for_units(self, setting: RunSetting) -> Evidence:
         """Return the same log, read for another unit."""
         return Evidence(self.ledger, setting, self.doubts, self.kinds)
-
-    @cached_property
-    def history(self) -> History:
-        """The log as `audit.edits` reads it."""
-        return History(self.ledger)
 
     @property
     def delta(self) -> float:
@@ -313,3 +308,8 @@ class Evidence(Rounds):
         that is not closed may go on, so its rounds are counted as far as they are.
         """
         return self.total(observer, group=group, whole=self.ledger.closed is not None)
+
+    def left(self, observer: str | None = None) -> Bounds | None:
+        """Return what the log supports before an observer, or the claim's; None if infinite."""
+        spent = self.spent_total(observer or self.ledger.opened.claim.observer)
+        return spent.epsilon if math.isfinite(spent.upper) else None

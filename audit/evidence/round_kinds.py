@@ -8,7 +8,7 @@ unit by a round whose terms, weights or sample depend on what several silos hold
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -38,6 +38,11 @@ class RoundKind:
     def lines(self) -> tuple[int, ...]:
         """The lines of the intents."""
         return tuple(spent.number for spent in self.spent)
+
+
+def lines_of(kinds: Iterable[RoundKind]) -> tuple[int, ...]:
+    """Return the lines of the intents of some kinds of rounds, in order."""
+    return tuple(sorted(line for kind in kinds for line in kind.lines))
 
 
 def kinds_of(ledger: Ledger, doubts: Doubts) -> tuple[RoundKind, ...]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Final
 
-from ..edits import NotStated
+from ..edits import RULE_MODULES as EDIT_MODULES
+from ..edits import facts_of_lines
 from ..evidence.evidence import Evidence
+from ..findings import FACTS, Rule, Search, apply_rules, rules_on, worst_first
 from . import (
     chain,
     configuration_mismatch,
@@ -15,71 +16,67 @@ from . import (
     noise,
     run_course,
     sampling,
+    sealed,
     security,
     sidecar,
     stated_reaches,
     statements,
     units,
 )
-from .rule import RULES, Hazard, Rule
 
-__all__ = ["RULES", "Hazard", "HazardSearch", "Rule", "search_hazards", "worst_first"]
+__all__ = ["LOG_RULES", "RULES", "facts_of", "search_hazards"]
 
 _RULE_MODULES = (
-    *(units, contribution_bounds, configuration_mismatch, run_course, chain, noise),
-    *(stated_reaches, sampling, security, noise, statements, sidecar),
+    *(units, contribution_bounds, configuration_mismatch, run_course, *EDIT_MODULES[:-1]),
+    *(stated_reaches, sampling, security, noise, statements, chain, EDIT_MODULES[-1], sealed),
+    sidecar,
 )
 """The modules of the rules, in the order in which hazards of one severity are listed."""
 
-_POSITION = {module.__name__: position for position, module in enumerate(_RULE_MODULES)}
-RULES_LISTED: Final = tuple(
-    sorted(RULES.values(), key=lambda rule: _POSITION[rule.check.__module__])
-)
+RECORDS: Final = ("evidence", "ledger", "lineage")
+"""Facts that the records of every log give."""
 
-_SEVERITY_ORDER = {"error": 0, "warning": 1, "note": 2}
+RULES: Final[Mapping[str, Rule]] = rules_on(RECORDS)
+"""The rules about the records of a log, by id."""
 
-
-@dataclass(frozen=True)
-class HazardSearch:
-    """The hazards of a log, the worst first, and the facts that rules needed and it lacks."""
-
-    hazards: tuple[Hazard, ...]
-    not_stated: tuple[str, ...]
+LOG_RULES: Final[Mapping[str, Rule]] = rules_on(FACTS.keys() - {"case"})
+"""Every rule about a log: its records, its file, and what stands beside it."""
 
 
-def search_hazards(evidence: Evidence) -> HazardSearch:
-    """Return the hazards of a log, and the facts that it does not state.
+def facts_of(evidence: Evidence) -> dict[str, object]:
+    """Return the facts that the records of a log give."""
+    return {"evidence": evidence, **facts_of_lines(evidence.ledger)}
 
-    The hazard `event-mismatch` is left out where other errors explain each of its lines, and
-    `no-number` where another error gives the reason.
+
+def search_hazards(evidence: Evidence, beside: Mapping[str, object] | None = None) -> Search:
+    """Return the hazards of a log, the worst first, and the facts that it does not state.
+
+    `beside` are facts of its file, and of what stands beside it, as far as they are known.  The
+    hazard `event-mismatch` is left out where other errors explain each of its lines, and
+    `no-number` where another error of the records gives the reason.
     """
-    outcomes = {rule.id: rule.apply(evidence) for rule in RULES_LISTED}
-    hazards = {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, Hazard)}
-    silent = tuple(outcome.what for outcome in outcomes.values() if isinstance(outcome, NotStated))
+    search = apply_rules({**facts_of(evidence), **(beside or {})}, order=_RULE_MODULES)
+    errors = [
+        hazard for hazard in search.findings if hazard.severity == "error" and hazard.id in RULES
+    ]
     # An error that names the fact behind a stated event takes the place of the bare mismatch.
     explained = {
         line
-        for name, hazard in hazards.items()
-        if RULES[name].explains and hazard.severity == "error"
+        for hazard in errors
+        if RULES[hazard.id].explains
         for line in _intents(evidence, hazard.lines)
     }
-    mismatch = hazards.get("event-mismatch")
-    if mismatch is not None and set(mismatch.lines) <= explained:
-        del hazards["event-mismatch"]
-    others = [hazard for name, hazard in hazards.items() if name != "no-number"]
-    if any(hazard.severity == "error" for hazard in others):
-        hazards.pop("no-number", None)
-    return HazardSearch(worst_first(hazards.values()), silent)
-
-
-def worst_first(hazards: Iterable[Hazard]) -> tuple[Hazard, ...]:
-    """Return hazards, errors before warnings before notes."""
-    return tuple(sorted(hazards, key=lambda hazard: _SEVERITY_ORDER[hazard.severity]))
+    reasons = {hazard.id for hazard in errors} - {"no-number"}
+    kept = [
+        hazard
+        for hazard in search.findings
+        if not (hazard.id == "event-mismatch" and set(hazard.lines) <= explained)
+        and not (hazard.id == "no-number" and reasons)
+    ]
+    return Search(worst_first(kept), search.not_stated)
 
 
 def _intents(evidence: Evidence, lines: tuple[int, ...]) -> set[int]:
     """Return the lines, with that of each release replaced by that of its intent."""
-    by_release = {
-        number: spent.number for spent in evidence.ledger.spent for number, _ in spent.releases
-    }
+    by_release = {number: spent.number for spent, number, _ in evidence.ledger.releases}
     return {by_release.get(line, line) for line in lines}

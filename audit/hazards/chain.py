@@ -1,106 +1,84 @@
-"""Hazards of the file itself, which leave no record to look at, and of results appended to it."""
+"""Hazards of the file itself, which leave no record to look at, and of what stands beside it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Final
 
 from ...accountant.records import AuditResult, RunOpen
 from ...fl.log.reader import NEXT, UNBEGUN, WHY
 from ...fl.log.signing import OTHER_KEY
-from ..edits import EDITS, Contradiction, EditRule, History, NotStated, folder_contradictions
-from ..evidence.evidence import Evidence
+from ..configuration.first_line import Comparison, sentence_of
+from ..findings import Match, rule
 from ..ledger.entries import Entry, Ledger
 from ..measurement import Measurement
 from ..results import result_of
-from .rule import Hazard, RuleFinding, rule
+from ..verify import Verification
 
 
-def hazards_beside(folder: str | Path, ledger: Ledger) -> tuple[Hazard, ...]:
-    """Return how the model and the measurements in a folder differ from what its log names."""
-    return tuple(
-        _hazard(contradiction) for contradiction in folder_contradictions(folder, History(ledger))
-    )
-
-
-def _hazard(contradiction: Contradiction) -> Hazard:
-    return Hazard(
-        contradiction.id,
-        "error",
-        contradiction.what,
-        contradiction.why,
-        contradiction.next_step,
-        None,
-        contradiction.lines,
-    )
-
-
-def _as_hazard_check(edit: EditRule) -> Callable[[Evidence], RuleFinding | NotStated | None]:
-    def check(evidence: Evidence) -> RuleFinding | NotStated | None:
-        finding = edit.check(evidence.history)
-        if finding is None or isinstance(finding, NotStated):
-            return finding
-        return RuleFinding(finding.what, finding.lines)
-
-    return check
-
-
-for _edit in EDITS.values():
-    rule(_edit.id, "error", why=_edit.why, next_step=_edit.next_step)(_as_hazard_check(_edit))
-
-
-def broken_chain(line: int, reason: str) -> Hazard:
-    """Return the hazard of a log whose chain is broken at a line, or signed by somebody else."""
+@rule(
+    "broken-chain",
+    why="A line is changed, missing or out of place, so nothing in the log can be trusted.",
+    next_step="Take the log from a copy that nobody has touched: privplan audit log DIR.",
+)
+def broken_chain(verification: Verification) -> Match | None:
+    """Fire where the chain of a log is broken at a line, or signed by somebody else."""
+    if verification.first_bad is None:
+        return None
+    line, reason = verification.first_bad
     if reason == OTHER_KEY:
-        return Hazard(
-            "broken-chain",
-            "error",
+        return Match(
             f"Line {line} is not signed by the key that was given.",
-            "Whoever signed it may have written all of it; the log is another one, or the key is.",
-            "Give the public key of the owner of the run, or ask the owner for the log.",
-            None,
             (line,),
+            why="Whoever signed it may have written all of it; the log is another one, or the key "
+            "is.",
+            next_step="Give the public key of the owner of the run, or ask the owner for the log.",
         )
-    return Hazard(
-        "broken-chain",
-        "error",
-        f"Line {line} is bad: {reason}.",
-        "A line is changed, missing or out of place, so nothing in the log can be trusted.",
-        "Take the log from a copy that nobody has touched: privplan audit log DIR.",
-        None,
-        (line,),
-    )
+    return Match(f"Line {line} is bad: {reason}.", (line,))
 
 
-def unbegun() -> Hazard:
-    """Return the hazard of a log without a record."""
-    return Hazard("no-run", "error", f"{UNBEGUN[0].upper()}{UNBEGUN[1:]}.", WHY, NEXT)
+@rule("no-run", why=WHY, next_step=NEXT)
+def no_run(verification: Verification) -> Match | None:
+    """Fire where a log has no record."""
+    return Match(f"{UNBEGUN[0].upper()}{UNBEGUN[1:]}.") if verification.unbegun else None
 
 
-def not_anchored(mismatch: str) -> Hazard:
-    """Return the hazard of a log that is not the one of a head, or of a key, that was given."""
-    return Hazard(
-        "not-anchored",
-        "error",
-        f"{mismatch[0].upper()}{mismatch[1:]}.",
-        "The head and the key are what the verifier has from elsewhere; a log that does not fit "
-        "them may be any log.",
-        "Ask the owner of the run for the log that they belong to: privplan explain log.",
-    )
+@rule(
+    "torn-line",
+    severity="warning",
+    why="The run, or its machine, stopped there; every intent before it is counted.",
+    next_step="Resume the run, which mends its log.",
+)
+def torn_line(verification: Verification) -> Match | None:
+    """Fire where a last line was cut off while it was written."""
+    if verification.torn is None:
+        return None
+    line = verification.torn.number
+    return Match(f"Line {line} was cut off while it was written.", (line,))
 
 
-def torn_line(line: int) -> Hazard:
-    """Return the hazard of a last line that was cut off while it was written."""
-    return Hazard(
-        "torn-line",
-        "warning",
-        f"Line {line} was cut off while it was written.",
-        "The run, or its machine, stopped there; every intent before it is counted.",
-        "Resume the run, which mends its log.",
-        None,
-        (line,),
-    )
+@rule(
+    "not-anchored",
+    why="The head and the key are what the verifier has from elsewhere; a log that does not fit "
+    "them may be any log.",
+    next_step="Ask the owner of the run for the log that they belong to: privplan explain log.",
+)
+def not_anchored(verification: Verification) -> Match | None:
+    """Fire where a log is not the one of a head, or of a key, that was given."""
+    mismatch = verification.mismatch
+    return None if mismatch is None else Match(f"{mismatch[0].upper()}{mismatch[1:]}.")
+
+
+@rule(
+    "configuration-file-mismatch",
+    why="A run keeps its configuration beside its log, and goes on from no other. One of them was "
+    "edited, or they are of two runs.",
+    next_step="Take the folder from a copy that nobody has touched.",
+)
+def file_mismatch(file_comparison: Comparison) -> Match | None:
+    """Fire where the configuration in a folder is not that of its log."""
+    differences = file_comparison.differences
+    return Match(sentence_of(differences), (1,)) if differences else None
 
 
 BOUNDING_TIERS: Final = ("claim", "robust")
@@ -110,35 +88,29 @@ CLAIM_EXCESS_RELATIVE: Final = 1e-4
 """How much more than the promise a result may call claimed: rounding, and other machines."""
 
 
-def foreign_results(opened: RunOpen, entries: Iterable[Entry]) -> tuple[Hazard, ...]:
-    """Return the hazard of results that no attack on this run can have found; none if all may be.
+@rule(
+    "foreign-result",
+    why="Attacks hold what they measure against the promise of the first line. What is held "
+    "against another one contradicts nothing, whatever it shows.",
+    next_step="Attack the run again: privplan audit attack DIR.",
+)
+def foreign_results(ledger: Ledger, entries: Sequence[Entry]) -> Match | None:
+    """Fire where no attack on this run can have found a result.
 
     An attack holds its lower bounds against what the first line promises, or against less where it
     rehearsed fewer rounds.  A bound at a larger delta holds at the promised one.
     """
-    reasons, lines = [], []
+    reasons: dict[int, str] = {}
     for entry in entries:
-        if not isinstance(entry.record, AuditResult):
-            continue
-        measurement = result_of(entry.record, entry.number).measurement
-        reason = None if measurement is None else _wrong(opened, measurement)
-        if reason is not None:
-            reasons.append(reason)
-            lines.append(entry.number)
+        if isinstance(entry.record, AuditResult):
+            measurement = result_of(entry.record, entry.number).measurement
+            reason = None if measurement is None else _wrong(ledger.opened, measurement)
+            if reason is not None:
+                reasons[entry.number] = reason
     if not reasons:
-        return ()
-    return (
-        Hazard(
-            "foreign-result",
-            "error",
-            f"Line {lines[0]:,}: {reasons[0]}",
-            "Attacks hold what they measure against the promise of the first line. What is held "
-            "against another one contradicts nothing, whatever it shows.",
-            "Attack the run again: privplan audit attack DIR.",
-            None,
-            tuple(lines),
-        ),
-    )
+        return None
+    first = next(iter(reasons))
+    return Match(f"Line {first:,}: {reasons[first]}", tuple(reasons))
 
 
 def _wrong(opened: RunOpen, measurement: Measurement) -> str | None:

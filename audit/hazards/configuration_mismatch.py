@@ -9,7 +9,7 @@ from ..configuration.first_line import Comparison, sentence_of
 from ..configuration.logged_configuration import target_of
 from ..evidence.epsilon_total import total, with_less_noise
 from ..evidence.evidence import Evidence
-from .rule import Hazard, RuleFinding, left_over, rule
+from ..findings import Match, rule
 
 NOISE_SEARCH_SLACK_RELATIVE: Final = 1e-3
 """How far, relative to the target, a search for noise may stay below it.
@@ -28,42 +28,34 @@ NOISE_SEARCH_PRECISION: Final = 1e-3
 Bounds that count whole messages jump as noise grows, over the target if that is between; then the
 search ends at the jump, to a relative 1e-4 in noise, and epsilon may lie far below the target."""
 
-_MISMATCH: Final = "configuration-mismatch"
-
-_WHY_EDITED: Final = (
-    "The configuration and the code decide these facts before the first release. Where the log "
-    "states others, one of them was edited, or they are of two runs."
-)
-
 _TAKE_UNTOUCHED_COPY: Final = (
     "Take the log from a copy that nobody has touched; no number of it can be relied on."
 )
 
 
 @rule(
-    _MISMATCH,
-    "error",
-    why=_WHY_EDITED,
+    "configuration-mismatch",
+    why="The configuration and the code decide these facts before the first release. Where the log "
+    "states others, one of them was edited, or they are of two runs.",
     next_step=_TAKE_UNTOUCHED_COPY,
 )
-def configuration_mismatch(evidence: Evidence) -> RuleFinding | None:
+def configuration_mismatch(evidence: Evidence) -> Match | None:
     """Fire where the log states another value than its configuration makes."""
     differences = comparison(evidence).differences
     if not differences:
         return None
     lines = tuple(sorted({difference.line for difference in differences}))
-    return RuleFinding(sentence_of(differences), lines, left_over(evidence))
+    return Match(sentence_of(differences), lines, evidence.left())
 
 
 @rule(
     "plan-below-target",
-    "error",
     why="Where an epsilon is configured and no noise, the least noise is searched for that keeps "
     "it, so the plan comes to the target, or a little less noise passes it. A plan of more noise "
     "is not what the run was made with.",
     next_step=_TAKE_UNTOUCHED_COPY,
 )
-def plan_below_target(evidence: Evidence) -> RuleFinding | None:
+def plan_below_target(evidence: Evidence) -> Match | None:
     """Fire where noise was searched for a target, and the plan comes to less than that."""
     opened = evidence.ledger.opened
     target, planned = target_of(opened), opened.plan.events.get(opened.claim.observer)
@@ -78,10 +70,10 @@ def plan_below_target(evidence: Evidence) -> RuleFinding | None:
     weaker = with_less_noise(planned, 1.0 + NOISE_SEARCH_PRECISION)
     if total({weaker: 1}, delta=delta, neighbours=relation).upper > target:
         return None
-    return RuleFinding(
+    return Match(
         f"Noise was searched for epsilon {target:.6g}, and the plan comes to {proven:.6g}.",
         (1,),
-        left_over(evidence),
+        evidence.left(),
     )
 
 
@@ -90,21 +82,3 @@ def comparison(evidence: Evidence) -> Comparison:
     if evidence.configuration is None:
         evidence.configuration = compared(evidence.ledger)
     return evidence.configuration
-
-
-def file_mismatch(found: Comparison) -> tuple[Hazard, ...]:
-    """Return the hazard of a folder whose configuration is not that of its log; none if it is."""
-    if not found.differences:
-        return ()
-    return (
-        Hazard(
-            "configuration-file-mismatch",
-            "error",
-            sentence_of(found.differences),
-            "A run keeps its configuration beside its log, and goes on from no other. One of them "
-            "was edited, or they are of two runs.",
-            "Take the folder from a copy that nobody has touched.",
-            None,
-            (1,),
-        ),
-    )

@@ -9,6 +9,7 @@ from typing import Final
 
 from ...accountant import events as ev
 from ...accountant import rounding
+from ...accountant.errors import counted
 from ...fl.observers.names import MODEL
 from ..derivation.noise import is_wishart, published_delta
 from ..derivation.protocol_consistency import MIN_PAILLIER_KEY_BITS
@@ -17,20 +18,21 @@ from ..derivation.sampling import parts_of
 from ..derivation.supported_event import supported
 from ..edits.streams import least_bytes
 from ..evidence.evidence import Evidence
+from ..evidence.round_kinds import lines_of
+from ..findings import Match, rule
 from ..ledger.phases import CONTINUOUS_FAMILIES
-from .rule import RuleFinding, left_over, lines_of, rounds, rule
 
 
 @rule(
     "noise-may-be-known",
-    "warning",
+    severity="warning",
     why="Where the noise of one silo stays in a sum, that silo takes it off and has the exact sum. "
     "No width of the noise lowers that probability.",
     next_step="Let the noise of all silos stay, in shares, or promise nothing "
     "before those who add noise.",
     explains=True,
 )
-def noise_may_be_known(evidence: Evidence) -> RuleFinding | None:
+def noise_may_be_known(evidence: Evidence) -> Match | None:
     """Fire where the noise that stays in a sum may be that of an observer, or be told to it."""
     removed = [kind for kind in evidence.kinds if noise_is_removed(kind.facts, evidence.setting)]
     # As published nothing else is proven either, and this holds all the same.
@@ -47,7 +49,7 @@ def noise_may_be_known(evidence: Evidence) -> RuleFinding | None:
         return None
     name = max(known, key=lambda each: known[each])
     others = len(known) - 1
-    return RuleFinding(
+    return Match(
         f"Delta is at least {known[name]:.3g} before {name!r}"
         + (f" (and too large before {others} more)" if others else "")
         + f", whatever the noise: the promise has {evidence.delta:g}.",
@@ -64,18 +66,17 @@ def _exact_share(event: ev.Event) -> Fraction:
 
 @rule(
     "weak-removal-key",
-    "error",
     why="Who factors the key under which noise is taken off learns whose noise stays in each "
     "round, and only the server is supposed to know.",
     next_step="Use a key of 3,072 bits.",
 )
-def weak_removal_key(evidence: Evidence) -> RuleFinding | None:
+def weak_removal_key(evidence: Evidence) -> Match | None:
     """Fire where noise is taken off under a key that can be factored."""
     security = evidence.ledger.opened.security
     bad = [kind for kind in evidence.kinds if has_removal_key(kind.facts, security)]
     if security is None or not bad or security.key_bits >= MIN_PAILLIER_KEY_BITS:
         return None
-    return RuleFinding(
+    return Match(
         f"The Paillier key has {security.key_bits:,} bits; at least {MIN_PAILLIER_KEY_BITS:,} "
         "count as safe.",
         (1, *lines_of(bad)),
@@ -84,36 +85,33 @@ def weak_removal_key(evidence: Evidence) -> RuleFinding | None:
 
 @rule(
     "unusable-facts",
-    "error",
     why="A bound, a noise or a rate that cannot be so bounds nothing, and no number is guessed.",
     next_step="Find out what wrote these records.",
     explains=True,
 )
-def unusable_facts(evidence: Evidence) -> RuleFinding | None:
+def unusable_facts(evidence: Evidence) -> Match | None:
     """Fire where numbers are absurd: no noise, infinite bounds, impossible rates."""
     bad = [kind for kind in evidence.kinds if kind.facts.unusable]
-    return None if not bad else RuleFinding(f"{bad[0].facts.unusable[0]}.", lines_of(bad))
+    return None if not bad else Match(f"{bad[0].facts.unusable[0]}.", lines_of(bad))
 
 
 @rule(
     "no-noise",
-    "error",
     why="What is released without noise protects nobody.",
     next_step="Add noise, or release nothing that depends on private data.",
     explains=True,
 )
-def no_noise(evidence: Evidence) -> RuleFinding | None:
+def no_noise(evidence: Evidence) -> Match | None:
     """Fire where a round is released without noise."""
     bad = [kind for kind in evidence.kinds if kind.facts.noise.family == "none"]
     if not bad:
         return None
     lines = lines_of(bad)
-    return RuleFinding(f"{rounds(len(lines)).capitalize()} without any noise.", lines)
+    return Match(f"{counted(len(lines), 'round')} without any noise.", lines)
 
 
 @rule(
     "wishart-noise",
-    "error",
     why="Z Z^T has no negative eigenvalue. Whoever knows the other records subtracts them, and the "
     "one in question: a negative eigenvalue of what is left proves that it was not there, and no "
     "epsilon bounds what is never wrong.",
@@ -121,7 +119,7 @@ def no_noise(evidence: Evidence) -> RuleFinding | None:
     "degrees of freedom would do too, but no audit of a log accounts for them.",
     explains=True,
 )
-def wishart_noise(evidence: Evidence) -> RuleFinding | None:
+def wishart_noise(evidence: Evidence) -> Match | None:
     """Fire where a matrix is released with Wishart noise; name the exact delta as published."""
     bad = [kind for kind in evidence.kinds if is_wishart(kind.facts.noise)]
     if not bad:
@@ -134,19 +132,18 @@ def wishart_noise(evidence: Evidence) -> RuleFinding | None:
             f" Of what one silo sends, delta is {rounding.down(exact)} or more at every epsilon, "
             "for a record of the largest norm."
         )
-    return RuleFinding(what, lines_of(bad))
+    return Match(what, lines_of(bad))
 
 
 @rule(
     "dropouts",
-    "error",
     why="Each silo adds a share of the noise; with fewer shares the sum has less noise than was "
     "accounted.",
     next_step="Abort a round in which shares are missing, or make each share larger and say how "
     "many may be missing (`tolerated_dropouts`).",
     explains=True,
 )
-def dropouts(evidence: Evidence) -> RuleFinding | None:
+def dropouts(evidence: Evidence) -> Match | None:
     """Fire where a release holds fewer shares of the noise than its intent needs."""
     bad, least = [], (0, 0)
     for kind in evidence.kinds:
@@ -156,23 +153,22 @@ def dropouts(evidence: Evidence) -> RuleFinding | None:
             least = kind.facts.shares, noise.shares
     if not bad:
         return None
-    return RuleFinding(
+    return Match(
         f"Releases hold {least[0]} of {least[1]} noise shares. The number below takes the terms "
         "of all silos as still in the sum; if those of the missing ones are gone too, and weights "
         "are uniform, less leaks.",
         lines_of(bad),
-        left_over(evidence),
+        evidence.left(),
     )
 
 
 @rule(
     "extra-draws",
-    "error",
     why="Every noisy sum of the same data costs again.",
     next_step="Announce every draw in the intent, before it is made.",
     explains=True,
 )
-def extra_draws(evidence: Evidence) -> RuleFinding | None:
+def extra_draws(evidence: Evidence) -> Match | None:
     """Fire where more noisy sums were released than announced, or one intent released twice."""
     bad = [
         spent.number
@@ -182,20 +178,17 @@ def extra_draws(evidence: Evidence) -> RuleFinding | None:
     ]
     if not bad:
         return None
-    return RuleFinding(
-        "More noisy sums were released than announced.", tuple(bad), left_over(evidence)
-    )
+    return Match("More noisy sums were released than announced.", tuple(bad), evidence.left())
 
 
 @rule(
     "seeded",
-    "error",
     why="Whoever knows the seed can draw the same noise and take it away; a seeded run is for "
     "tests and replication.",
     next_step="Run it again without a seed before anything is published. The numbers here are what "
     "the same run would prove with noise that nobody can predict.",
 )
-def seeded(evidence: Evidence) -> RuleFinding | None:
+def seeded(evidence: Evidence) -> Match | None:
     """Fire where protective randomness came from a seed."""
     opened = evidence.ledger.opened
     lines = [
@@ -205,7 +198,7 @@ def seeded(evidence: Evidence) -> RuleFinding | None:
     ]
     if opened.randomness.source == "seeded":
         lines.insert(0, 1)
-    return RuleFinding("The noise was drawn from a seed.", tuple(lines)) if lines else None
+    return Match("The noise was drawn from a seed.", tuple(lines)) if lines else None
 
 
 CIPHERS: Final = ("chacha20",)
@@ -214,13 +207,12 @@ CIPHERS: Final = ("chacha20",)
 
 @rule(
     "unknown-cipher",
-    "error",
     why="Noise is as unpredictable as the cipher that it comes from, and of this one nothing is "
     "known.",
     next_step="Find out what drew the noise. The numbers here are those of noise that nobody can "
     "predict.",
 )
-def unknown_cipher(evidence: Evidence) -> RuleFinding | None:
+def unknown_cipher(evidence: Evidence) -> Match | None:
     """Fire where noise is said to come from a cipher that is none of `CIPHERS`."""
     stated = [(1, evidence.ledger.opened.randomness.cipher)]
     stated += [
@@ -230,7 +222,7 @@ def unknown_cipher(evidence: Evidence) -> RuleFinding | None:
     bad = [(number, cipher) for number, cipher in stated if cipher not in CIPHERS]
     if not bad:
         return None
-    return RuleFinding(
+    return Match(
         f"The noise is said to come from the cipher {bad[0][1]!r:.60}; known is "
         f"{', '.join(CIPHERS)}.",
         tuple(number for number, _ in bad),
@@ -239,64 +231,62 @@ def unknown_cipher(evidence: Evidence) -> RuleFinding | None:
 
 @rule(
     "reused-randomness",
-    "error",
     why="The difference of two sums with the same noise has no noise at all.",
     next_step="Never use a byte of a stream twice; a resumed run needs streams of its own.",
     explains=True,
 )
-def reused_randomness(evidence: Evidence) -> RuleFinding | None:
+def reused_randomness(evidence: Evidence) -> Match | None:
     """Fire where two releases used the same bytes of a stream, or one used them twice."""
     lines = evidence.doubts.reused
     if not lines:
         return None
-    return RuleFinding("Ranges of one random stream overlap.", lines)
+    return Match("Ranges of one random stream overlap.", lines)
 
 
 @rule(
     "unrecorded-randomness",
-    "warning",
+    severity="warning",
     why="Where a release does not say which random bytes it used, nobody can see whether they were "
     "used before. Each value of each share of the noise takes more than a byte.",
     next_step="Record the range of every stream that noise was drawn from.",
 )
-def unrecorded_randomness(evidence: Evidence) -> RuleFinding | None:
+def unrecorded_randomness(evidence: Evidence) -> Match | None:
     """Fire where noise was drawn and no bytes of a stream are stated, or fewer than it takes."""
     lines = tuple(
         number
-        for spent in evidence.ledger.spent
-        for number, release in spent.releases
+        for spent, number, release in evidence.ledger.releases
         if sum(max(used.last - used.first, 0) for used in release.streams)
         < least_bytes(spent.intent, release)
     )
     if not lines:
         return None
-    return RuleFinding("Releases do not say what randomness they used, or not all of it.", lines)
+    return Match("Releases do not say what randomness they used, or not all of it.", lines)
 
 
 @rule(
     "float-noise",
-    "note",
+    severity="note",
     why="The digits of a float can show more than its value: noise that is drawn as floats has "
     "gaps that depend on what it was added to.",
     next_step="Draw noise on a grid of its own, as privplan's mechanisms do.",
 )
-def float_noise(evidence: Evidence) -> RuleFinding | None:
+def float_noise(evidence: Evidence) -> Match | None:
     """Fire where continuous noise was drawn without a grid."""
     bad = [
         kind
         for kind in evidence.kinds
         if kind.facts.noise.family in CONTINUOUS_FAMILIES and kind.facts.noise.grid == 0.0
     ]
-    return RuleFinding("Noise was added in floating point.", lines_of(bad)) if bad else None
+    return Match("Noise was added in floating point.", lines_of(bad)) if bad else None
 
 
 @rule(
     "classical-sigma",
-    "warning",
+    severity="warning",
     why="The classical formula sqrt(2 ln(1.25/delta))/epsilon is proven for epsilon up to 1 only.",
     next_step="Find the noise with: privplan calibrate.",
 )
-def classical_sigma(evidence: Evidence) -> RuleFinding | None:
+def classical_sigma(evidence: Evidence) -> Match | None:
     """Fire where the noise is exactly that of the classical formula, for an epsilon above 1."""
     claimed = evidence.ledger.opened.claim.epsilon
     if claimed is None or not 1.0 < claimed < math.inf or not 0.0 < evidence.delta < 1.0:
@@ -313,10 +303,10 @@ def classical_sigma(evidence: Evidence) -> RuleFinding | None:
     ]
     if not bad:
         return None
-    epsilon = left_over(evidence)
+    epsilon = evidence.left()
     # Harmless where the noise suffices all the same.
-    exceeds = epsilon is None or epsilon > claimed
-    return RuleFinding(
+    exceeds = epsilon is None or epsilon.upper > claimed
+    return Match(
         f"The noise multiplier {formula:.6g} is the classical formula's for epsilon {claimed:g}.",
         lines_of(bad),
         epsilon,

@@ -8,7 +8,8 @@ from ...fl.observers.words import phrase
 from ..derivation.protocol_consistency import reliable_facts
 from ..derivation.sampling import SAMPLING_EVENTS, is_hidden, parts_of
 from ..evidence.evidence import Evidence, RoundKind
-from .rule import RuleFinding, left_over, lines_of, rule
+from ..evidence.round_kinds import lines_of
+from ..findings import Match, rule
 from .units import holds
 
 _FIXED_SIZE_SAMPLERS = ("shuffled", "fixed-size", "truncated-poisson")
@@ -17,13 +18,12 @@ _SHUFFLE_EVENTS = (ev.Shuffle, ev.SampledShuffle)
 
 @rule(
     "shuffled-as-poisson",
-    "error",
     why="A loader that shuffles, or that fills batches, is not Poisson sampling, and can leak many "
     "times as much: privplan explain sampling.",
     next_step="Draw each unit independently, or account for the sampler that was used.",
     explains=True,
 )
-def shuffled_as_poisson(evidence: Evidence) -> RuleFinding | None:
+def shuffled_as_poisson(evidence: Evidence) -> Match | None:
     """Fire where rounds of another sampler are accounted as Poisson sampling."""
     bad = [
         kind
@@ -34,21 +34,20 @@ def shuffled_as_poisson(evidence: Evidence) -> RuleFinding | None:
     if not bad:
         return None
     method = bad[0].facts.sampling.method
-    return RuleFinding(
+    return Match(
         f"Batches were drawn by `{method}` and are accounted as Poisson samples.",
         lines_of(bad),
-        left_over(evidence),
+        evidence.left(),
     )
 
 
 @rule(
     "rate-mismatch",
-    "error",
     why="Amplification grows as the rate falls, so a rate below the true one proves too much.",
     next_step="State the probability with which a unit really joins a round.",
     explains=True,
 )
-def rate_mismatch(evidence: Evidence) -> RuleFinding | None:
+def rate_mismatch(evidence: Evidence) -> Match | None:
     """Fire where a stated sampling rate, or that of a stated event, is below the facts' rate.
 
     The facts give it as batch / population, or chosen / slots.
@@ -67,63 +66,56 @@ def rate_mismatch(evidence: Evidence) -> RuleFinding | None:
             rates = least, facts.rate
     if not bad:
         return None
-    return RuleFinding(
+    return Match(
         f"The rate is stated as {rates[0]:.6g}, and the facts give {rates[1]:.6g}.",
         lines_of(bad),
-        left_over(evidence),
+        evidence.left(),
     )
 
 
 @rule(
     "known-sample",
-    "error",
     why="Whoever knows who was drawn is not confused by the draw, so nothing is amplified against "
     "them.",
     next_step="State what this observer sees without sampling, or let others draw in secret.",
     explains=True,
 )
-def known_sample(evidence: Evidence) -> RuleFinding | None:
+def known_sample(evidence: Evidence) -> Match | None:
     """Fire where amplification by sampling is stated against an observer who knows the sample."""
     coalitions = [name for name in evidence.observers if coalition_of(name) is not None]
     for observer in (SERVER, SILO, SILO_WITH_RECORDS, *coalitions):
-        bad = [
+        known = [
             kind
             for kind in evidence.kinds
             if kind.facts.sampling.method != "none"
             and not is_hidden(kind.facts, evidence.setting, observer)
-            and holds(kind.stated.get(observer), *SAMPLING_EVENTS)
         ]
+        bad = [kind for kind in known if holds(kind.stated.get(observer), *SAMPLING_EVENTS)]
         planned = evidence.ledger.opened.plan.events.get(observer)
         if not bad and holds(planned, *SAMPLING_EVENTS):
-            bad = [
-                kind
-                for kind in evidence.kinds
-                if kind.facts.sampling.method != "none"
-                and not is_hidden(kind.facts, evidence.setting, observer)
-            ]
+            bad = known
         if bad:
-            upper = evidence.spent_total(observer).upper
+            spent = evidence.spent_total(observer)
             who = f"the {observer}" if coalition_of(observer) is None else phrase(observer)
             drawer = bad[0].facts.sampling.drawn_by
-            return RuleFinding(
+            return Match(
                 f"{who[0].upper()}{who[1:]} knows who was drawn (by: {drawer}), and the log "
                 "counts the sample against it; without it the log supports "
-                f"{upper:.6g} there.",
+                f"{spent.upper:.6g} there.",
                 lines_of(bad),
-                upper,
+                spent.epsilon,
             )
     return None
 
 
 @rule(
     "visible-messages",
-    "error",
     why="A shuffle or a sample protects messages only from those who cannot see who sent which.",
     next_step="Send the messages through a shuffler whose part stands in the log, or state the "
     "guarantee of each message by itself.",
     explains=True,
 )
-def visible_messages(evidence: Evidence) -> RuleFinding | None:
+def visible_messages(evidence: Evidence) -> Match | None:
     """Fire where messages are amplified, though the facts show no shuffler that hides senders."""
     bad = [
         kind
@@ -141,11 +133,11 @@ def visible_messages(evidence: Evidence) -> RuleFinding | None:
     ]
     if not bad:
         return None
-    return RuleFinding(
+    return Match(
         f"The server sees messages one by one (aggregation `{evidence.setting.aggregation}`), and "
         "they are accounted as if they were mixed.",
         lines_of(bad),
-        left_over(evidence),
+        evidence.left(),
     )
 
 

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
+from ...accountant.errors import counted
 from ...accountant.records import Noise, RoundIntent, RoundRelease
 from ...fl.declarations.sealed_items import RESIDUALS
 from ...fl.log import Sidecar
 from ..derivation.correlated_rounds import beyond_schedule
 from ..evidence.evidence import Evidence
+from ..findings import UNTOUCHED_COPY, Match, rule
 from ..ledger.entries import Ledger
-from .rule import Hazard, rounds
-from .sidecar import misfits
+from .sidecar import values_of
 
 COUNT_ITEMS: Final = ("joined", "sampled")
 """Names of sealed items that say how many units joined a round."""
@@ -57,21 +57,46 @@ class SealedCheck:
         }
 
 
-def sealed_hazards(
-    evidence: Evidence, folder: str | Path
-) -> tuple[tuple[Hazard, ...], SealedCheck]:
-    """Return what the sidecar of a folder shows against its log, and how much of it was tested.
+def sealed_check(evidence: Evidence, sidecar: Sidecar) -> SealedCheck:
+    """Return how much of the sidecar of a log is tested."""
+    known = values_of(sidecar)
+    return SealedCheck(
+        evidence.ledger.released,
+        *_opened(evidence.ledger, known),
+        sum(map(len, _drawn(evidence, known).values())) + len(_joined(evidence.ledger, known)),
+    )
 
-    An item must be of the release under which it is committed to (`sidecar.misfits`), and state the
-    width and the values of the noise as the log does.  The counts of Poisson samples are binomial:
-    their sum is tested exactly, and their spread by chi-squared, each at half of
-    `SEALED_FALSE_ALARM`. Records that each silo is stated to have chosen by itself, at most k of a
-    user, are at most ceil(k / |S|) of every user there.  The units of a block's rounds are at most
-    all of them in its turns (`blocks.beyond_schedule`).  Raises `InvalidInput` where there is no
-    sidecar, or where an item does not fit its own commitment.
+
+def _opened(ledger: Ledger, known: Mapping[str, object]) -> tuple[int, int]:
+    """Return how many rounds have an item that the sidecar opens, and how many items it opens."""
+    opened_items = [
+        sum(commitment in known for commitment in release.sealed.values())
+        for _, _, release in ledger.releases
+    ]
+    return sum(map(bool, opened_items)), sum(opened_items)
+
+
+@rule(
+    "rate-against-counts",
+    why="The sample was not drawn as stated, so what it amplifies is not known.",
+    next_step="Find out how units were drawn. Do not publish this finding: it was seen before the "
+    "noise.",
+)
+def rate_against_counts(evidence: Evidence, sidecar: Sidecar) -> list[Match]:
+    """Fire where an honest Poisson draw would hardly ever have the counts of samples.
+
+    They are binomial: their sum is tested exactly, and their spread by chi-squared, each at half of
+    `SEALED_FALSE_ALARM`.
     """
-    sidecar = Sidecar.read(folder)
-    known = {item.commitment: item.value for item in sidecar.items}
+    drawn = _drawn(evidence, values_of(sidecar))
+    judged = [_judged(size, rate, counts) for (size, rate), counts in drawn.items()]
+    return [match for match in judged if match is not None]
+
+
+def _drawn(
+    evidence: Evidence, known: Mapping[str, object]
+) -> dict[tuple[int, float], list[tuple[int, int]]]:
+    """Return the line and the count of each Poisson sample that is opened, by size and rate."""
     drawn: dict[tuple[int, float], list[tuple[int, int]]] = {}
     for kind in evidence.kinds:
         sampling = kind.facts.sampling
@@ -84,53 +109,87 @@ def sealed_hazards(
                 count = _count(release.sealed, known)
                 if count is not None:
                     drawn.setdefault((size, sampling.rate), []).append((number, count))
-    hazards = [_judged(size, rate, counts) for (size, rate), counts in drawn.items()]
-    joined = [
+    return drawn
+
+
+@rule(
+    "joined-against-schedule",
+    why="The event of a block counts on how far apart the rounds of one unit are.",
+    next_step="Find out who took part. Do not publish this finding: it was seen before the noise.",
+)
+def joined_against_schedule(evidence: Evidence, sidecar: Sidecar) -> Match | None:
+    """Fire where more units joined rounds of a block than its schedule allows."""
+    users = evidence.ledger.opened.population.users
+    lines = beyond_schedule(_joined(evidence.ledger, values_of(sidecar)), users)
+    if not lines:
+        return None
+    return Match(
+        f"More units joined {counted(len(lines), 'round')} of a block than take part once in its "
+        f"turns, of {users:,} users.",
+        lines,
+    )
+
+
+def _joined(ledger: Ledger, known: Mapping[str, object]) -> list[tuple[RoundIntent, int, int]]:
+    """Return how many units joined each round of a block that is opened, with its line."""
+    return [
         (spent.intent, number, count)
-        for spent in evidence.ledger.spent
-        for number, release in spent.releases
+        for spent, number, release in ledger.releases
         if spent.intent.block is not None and (count := _count(release.sealed, known)) is not None
     ]
-    hazards.append(_too_often(joined, evidence.ledger.opened.population.users))
-    hazards.append(_beyond_caps(evidence, known))
-    hazards.append(_other_noise(evidence.ledger, known))
-    hazards += misfits(evidence.ledger, sidecar, folder)
-    check = SealedCheck(
-        evidence.ledger.released,
-        *_opened(evidence.ledger, known),
-        sum(len(counts) for counts in drawn.values()) + len(joined),
+
+
+@rule(
+    "flags-against-caps",
+    why="Each silo is stated to choose from its own records alone, under public caps; then it "
+    "holds no more, and a silo that holds records of a user may learn what lies elsewhere.",
+    next_step="Find out how records were chosen. Do not publish this finding: it was seen before "
+    "the noise.",
+)
+def flags_against_caps(evidence: Evidence, sidecar: Sidecar) -> Match | None:
+    """Fire where more records of a silo take part than caps allow that are dealt to all silos.
+
+    Records that each silo chose by itself, at most k of a user, are at most ceil(k / |S|) of every
+    user there.
+    """
+    users, silos = evidence.ledger.opened.population.users, evidence.setting.silos
+    most = -(-evidence.setting.group // max(silos, 1)) * users
+    known = values_of(sidecar)
+    bad = []
+    for kind in evidence.kinds:
+        if kind.facts.sampling.chosen_by != "each-silo" or evidence.setting.group == 1:
+            continue
+        for spent in kind.spent:
+            for number, release in spent.releases:
+                counts = known.get(release.sealed.get(FLAG_ITEM, ""))
+                if counts is not None and not _within(counts, silos, most):
+                    bad.append(number)
+    if not bad:
+        return None
+    return Match(
+        f"More records of some silo take part than {most:,}, which caps of {users:,} users allow.",
+        tuple(bad),
     )
-    return tuple(hazard for hazard in hazards if hazard is not None), check
 
 
-def _opened(ledger: Ledger, known: Mapping[str, object]) -> tuple[int, int]:
-    """Return how many rounds have an item that the sidecar opens, and how many items it opens."""
-    opened_items = [
-        sum(commitment in known for commitment in release.sealed.values())
-        for spent in ledger.spent
-        for _, release in spent.releases
-    ]
-    return sum(map(bool, opened_items)), sum(opened_items)
-
-
-def _other_noise(ledger: Ledger, known: Mapping[str, object]) -> Hazard | None:
-    """Return the hazard of noise of another width, or of other values, than the log states."""
+@rule(
+    "other-noise",
+    why="Noise that was drawn for other facts proves nothing about these.",
+    next_step=UNTOUCHED_COPY,
+)
+def other_noise(evidence: Evidence, sidecar: Sidecar) -> Match | None:
+    """Fire where noise was sealed of another width, or of other values, than the log states."""
+    known = values_of(sidecar)
     lines = tuple(
         number
-        for spent in ledger.spent
-        for number, release in spent.releases
+        for spent, number, release in evidence.ledger.releases
         if _differs(known.get(release.sealed.get(RESIDUALS, "")), spent.intent.noise, release)
     )
     if not lines:
         return None
-    return Hazard(
-        "other-noise",
-        "error",
-        f"The noise of {rounds(len(lines))} was sealed with another width, or for another number "
-        "of values, than the log states.",
-        "Noise that was drawn for other facts proves nothing about these.",
-        "Take the log from a copy that nobody has touched.",
-        None,
+    return Match(
+        f"The noise of {counted(len(lines), 'round')} was sealed with another width, or for "
+        "another number of values, than the log states.",
         lines,
     )
 
@@ -154,58 +213,13 @@ def _count(sealed: Mapping[str, str], known: Mapping[str, object]) -> int | None
     return None
 
 
-def _beyond_caps(evidence: Evidence, known: Mapping[str, object]) -> Hazard | None:
-    """Return the hazard of more records in a silo than caps allow that are dealt to all silos."""
-    users, silos = evidence.ledger.opened.population.users, evidence.setting.silos
-    most = -(-evidence.setting.group // max(silos, 1)) * users
-    bad = []
-    for kind in evidence.kinds:
-        if kind.facts.sampling.chosen_by != "each-silo" or evidence.setting.group == 1:
-            continue
-        for spent in kind.spent:
-            for number, release in spent.releases:
-                counts = known.get(release.sealed.get(FLAG_ITEM, ""))
-                if counts is not None and not _within(counts, silos, most):
-                    bad.append(number)
-    if not bad:
-        return None
-    return Hazard(
-        "flags-against-caps",
-        "error",
-        f"More records of some silo take part than {most:,}, which caps of {users:,} users allow.",
-        "Each silo is stated to choose from its own records alone, under public caps; then it "
-        "holds no more, and a silo that holds records of a user may learn what lies elsewhere.",
-        "Find out how records were chosen. Do not publish this finding: it was seen before the "
-        "noise.",
-        None,
-        tuple(bad),
-    )
-
-
-def _too_often(joined: list[tuple[RoundIntent, int, int]], users: int) -> Hazard | None:
-    """Return the hazard of rounds of a block that more units joined than its schedule allows."""
-    lines = beyond_schedule(joined, users)
-    if not lines:
-        return None
-    return Hazard(
-        "joined-against-schedule",
-        "error",
-        f"More units joined {rounds(len(lines))} of a block than take part once in its turns, of "
-        f"{users:,} users.",
-        "The event of a block counts on how far apart the rounds of one unit are.",
-        "Find out who took part. Do not publish this finding: it was seen before the noise.",
-        None,
-        lines,
-    )
-
-
 def _within(counts: object, silos: int, most: int) -> bool:
     if not isinstance(counts, list) or len(counts) != silos:
         return False
     return all(isinstance(count, int) and 0 <= count <= most for count in counts)
 
 
-def _judged(size: int, rate: float, counts: list[tuple[int, int]]) -> Hazard | None:
+def _judged(size: int, rate: float, counts: list[tuple[int, int]]) -> Match | None:
     """Return the hazard of counts that an honest Poisson draw would hardly ever have."""
     from scipy.special import bdtr, chdtr, chdtrc
 
@@ -230,15 +244,10 @@ def _judged(size: int, rate: float, counts: list[tuple[int, int]]) -> Hazard | N
     return None
 
 
-def _counted(what: str, size: int, rate: float, lines: tuple[int, ...]) -> Hazard:
+def _counted(what: str, size: int, rate: float, lines: tuple[int, ...]) -> Match:
     mean, deviation = size * rate, (size * rate * (1.0 - rate)) ** 0.5
-    return Hazard(
-        "rate-against-counts",
-        "error",
+    return Match(
         f"Samples {what}; at rate {rate:g} of {size:,} they average {mean:.4g} and spread by "
         f"{deviation:.3g}.",
-        "The sample was not drawn as stated, so what it amplifies is not known.",
-        "Find out how units were drawn. Do not publish this finding: it was seen before the noise.",
-        None,
         lines,
     )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from ...fl.observers.names import SERVER
 from ..derivation.protocol_consistency import (
     FLOAT_SHARES,
@@ -13,41 +11,40 @@ from ..derivation.protocol_consistency import (
     uncovered_remainder,
 )
 from ..evidence.evidence import Evidence, RoundKind
-from .rule import RuleFinding, left_over, lines_of, rule
+from ..evidence.round_kinds import lines_of
+from ..findings import Match, rule
 
 
 @rule(
     "missing-protocol",
-    "error",
     why="That the server sees no more than the sum is the work of a protocol, and what it takes to "
     "break it stands in its parameters.",
     next_step="State the protocol (`security`). Until then the server counts as if it saw every "
     "silo's update.",
     explains=True,
 )
-def missing_protocol(evidence: Evidence) -> RuleFinding | None:
+def missing_protocol(evidence: Evidence) -> Match | None:
     """Fire where updates are said to be summed unseen and no protocol is stated."""
     opened = evidence.ledger.opened
     if opened.aggregation == "plain" or opened.security is not None:
         return None
     if opened.aggregation == "shuffle" and all(kind.facts.reaches for kind in evidence.kinds):
         return None  # a shuffler that is trusted is an assumption: reach-assumed says it
-    return RuleFinding(
+    return Match(
         f"Aggregation is `{opened.aggregation}`, and the log states no protocol for it.",
         (1, *lines_of(list(evidence.kinds))),
-        _server(evidence),
+        evidence.left(SERVER),
     )
 
 
 @rule(
     "protocol-mismatch",
-    "error",
     why="Parameters that do not fit the run are those of another protocol, or of none.",
     next_step="Find out what wrote these records. The server counts as if it saw every silo's "
     "update, and silos as if they knew the sample.",
     explains=True,
 )
-def protocol_mismatch(evidence: Evidence) -> RuleFinding | None:
+def protocol_mismatch(evidence: Evidence) -> Match | None:
     """Fire where the protocol contradicts the aggregation, the silos, the noise or the sample."""
     # What a method is published with is no mistake of who wrote the log: it has a rule of its own.
     published = (FLOAT_SHARES,) if evidence.setting.as_published else ()
@@ -60,19 +57,18 @@ def protocol_mismatch(evidence: Evidence) -> RuleFinding | None:
         return None
     what = bad[0][1]
     lines = lines_of([kind for kind, _ in bad])
-    return RuleFinding(f"{what[0].upper()}{what[1:]}.", lines, _server(evidence))
+    return Match(f"{what[0].upper()}{what[1:]}.", lines, evidence.left(SERVER))
 
 
 @rule(
     "float-shares",
-    "error",
     why="A float is masked by numbers of a bounded size, so what is sent depends on what is shared "
     "and tells of it. Only in a ring is every share equally likely, whatever is shared.",
     next_step="Share integers in a ring. Until then whoever is sent shares counts as if it saw "
     "every silo's update.",
     explains=True,
 )
-def float_shares(evidence: Evidence) -> RuleFinding | None:
+def float_shares(evidence: Evidence) -> Match | None:
     """Fire where a method, as published, shares floats."""
     if not evidence.setting.as_published:
         return None
@@ -80,35 +76,33 @@ def float_shares(evidence: Evidence) -> RuleFinding | None:
     if not bad:
         return None
     what = f"As published, {FLOAT_SHARES}."
-    return RuleFinding(what, lines_of(bad), left_over(evidence))
+    return Match(what, lines_of(bad), evidence.left())
 
 
 @rule(
     "noise-in-multiples",
-    "error",
     why="Whoever decrypts sees the remainder too, and without noise it shows the updates and the "
     "number of records of each user.",
     next_step="Draw the noise on the grid of what is decrypted, as private weighting here does.",
     explains=True,
 )
-def noise_in_multiples(evidence: Evidence) -> RuleFinding | None:
+def noise_in_multiples(evidence: Evidence) -> Match | None:
     """Fire where noise leaves a part of what is decrypted uncovered, or its range is not known."""
     bad = [kind for kind in evidence.kinds if uncovered_remainder(kind.facts, evidence.setting)]
     if not bad:
         return None
     what = uncovered_remainder(bad[0].facts, evidence.setting)[0]
-    return RuleFinding(f"{what[0].upper()}{what[1:]}.", lines_of(bad))
+    return Match(f"{what[0].upper()}{what[1:]}.", lines_of(bad))
 
 
 @rule(
     "fewest-below-noise",
-    "error",
     why="The parties let a sum through that holds fewer shares of the noise than it was made for.",
     next_step="Let parties refuse a sum of fewer, or make each share larger and say how many may "
     "be missing (`tolerated_dropouts`).",
     explains=True,
 )
-def fewest_below_noise(evidence: Evidence) -> RuleFinding | None:
+def fewest_below_noise(evidence: Evidence) -> Match | None:
     """Fire where a protocol may end with fewer parties than the noise allows."""
     security = evidence.ledger.opened.security
     if security is None or evidence.setting.aggregation == "plain":
@@ -123,28 +117,27 @@ def fewest_below_noise(evidence: Evidence) -> RuleFinding | None:
     if not bad:
         return None
     noise = bad[0].facts.noise
-    return RuleFinding(
+    return Match(
         f"The noise needs {noise.shares - noise.tolerated_dropouts:,} shares, and the protocol may "
         f"end with {security.fewest:,} parties.",
         lines_of(bad),
-        left_over(evidence),
+        evidence.left(),
     )
 
 
 @rule(
     "weak-key",
-    "error",
     why="Every silo has the ciphertexts; who factors the key reads the number of records of each "
     "user, and who takes part.",
     next_step="Use a key of 3,072 bits.",
     explains=True,
 )
-def weak_key(evidence: Evidence) -> RuleFinding | None:
+def weak_key(evidence: Evidence) -> Match | None:
     """Fire where the key of private weighting is too short."""
     security = evidence.ledger.opened.security
     if security is None or not is_weak(security):
         return None
-    return RuleFinding(
+    return Match(
         f"The Paillier key has {security.key_bits:,} bits; at least {MIN_PAILLIER_KEY_BITS:,} "
         "count as safe.",
         (1, *lines_of(list(evidence.kinds))),
@@ -156,9 +149,3 @@ def _reasons(evidence: Evidence, kind: RoundKind) -> tuple[str, ...]:
     if evidence.ledger.opened.security is None:
         return ()
     return contradictions(kind.facts, evidence.setting)
-
-
-def _server(evidence: Evidence) -> float | None:
-    """Return what the log supports before the server; None if there is nothing."""
-    upper = evidence.spent_total(SERVER).upper
-    return upper if math.isfinite(upper) else None

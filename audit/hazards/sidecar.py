@@ -10,44 +10,12 @@ import math
 from collections.abc import Mapping
 from pathlib import Path
 
-from ...accountant.errors import InvalidInput
+from ...accountant.errors import InvalidInput, counted
 from ...accountant.records import release_binding
 from ...fl.declarations.sealed_items import NOISE
 from ...fl.log import Sidecar
-from ..evidence.evidence import Evidence
-from ..ledger.entries import Ledger, missing_commitments
-from .rule import Hazard, RuleFinding, rounds, rule
-
-
-@rule(
-    "stripped-commitments",
-    "error",
-    why="What a run seals is decided by its configuration, never by its data. Without a commitment "
-    "nobody can test what the release was made of.",
-    next_step="Take the log from a copy that nobody has touched.",
-)
-def stripped_commitments(evidence: Evidence) -> RuleFinding | None:
-    """Fire where a release lacks a commitment to an item that its phase seals."""
-    lacking = missing_commitments(evidence.ledger)
-    if not lacking:
-        return None
-    names = ", ".join(dict.fromkeys(name for line in lacking for name in line.names))
-    return RuleFinding(f"Commitments are missing: {names}.", tuple(line.line for line in lacking))
-
-
-def misfits(ledger: Ledger, sealed: Sidecar, folder: str | Path) -> tuple[Hazard, ...]:
-    """Return how the sidecar and the log of a folder do not belong together.
-
-    Raises `BadLine` for a bad log.
-    """
-    known = {item.commitment: item.value for item in sealed.items}
-    unopened = tuple(line.number for line in sealed.unopened(folder))
-    hazards = (
-        _foreign(foreign_items(ledger, known)),
-        _uncommitted(uncommitted(ledger, sealed)),
-        _unopened(unopened, ledger) if unopened else None,
-    )
-    return tuple(hazard for hazard in hazards if hazard is not None)
+from ..findings import UNTOUCHED_COPY, Match, apply_rules, rule
+from ..ledger.entries import Ledger
 
 
 def require_fitting(ledger: Ledger, folder: str | Path) -> Sidecar:
@@ -57,112 +25,105 @@ def require_fitting(ledger: Ledger, folder: str | Path) -> Sidecar:
     machine that failed took with it is no such error.  Raises `BadLine` for a bad log.
     """
     sealed = Sidecar.read(folder)
-    for hazard in misfits(ledger, sealed, folder):
-        if hazard.severity == "error":
+    facts = {"ledger": ledger, "sidecar": sealed, "folder": Path(folder)}
+    for finding in apply_rules(facts, about="sidecar").findings:
+        if finding.severity == "error":
             raise InvalidInput(
-                f"The sidecar of {folder} and its log do not belong together. {hazard.what}",
-                hazard.why,
-                hazard.next_step,
+                f"The sidecar of {folder} and its log do not belong together. {finding.says}",
+                finding.why,
+                finding.next_step,
             )
     return sealed
 
 
-def foreign_items(ledger: Ledger, known: Mapping[str, object]) -> tuple[int, ...]:
-    """Return the lines of releases with an item that is another one's, by its own word.
+@rule(
+    "moved-items",
+    why="What is tested must be of the noise that stands on this release, and of no other.",
+    next_step="Ask the owner of the run for the sidecar as it was written.",
+)
+def moved_items(ledger: Ledger, sidecar: Sidecar) -> Match | None:
+    """Fire where a release has an item that is another one's, by its own word.
 
     Where the first line says what is sealed, items of the noise say of which release they are;
     those of earlier versions do not, unless a later one took up the run.
     """
-    lines = []
+    lines, known = [], values_of(sidecar)
     announced = ledger.opened.sealed is not None
     taken_up = min((recovery.number for recovery in ledger.recoveries), default=math.inf)
-    for spent in ledger.spent:
-        for number, release in spent.releases:
-            identity = ledger.opened.run_id, spent.seq, release.aggregate
-            values = {name: known.get(commitment) for name, commitment in release.sealed.items()}
-            moved = any(release_binding.is_foreign(value, *identity) for value in values.values())
-            strange = any(
-                isinstance(values.get(name), Mapping)
-                and release_binding.is_bound(values[name]) != announced
-                for name in NOISE
-            )
-            if moved or (strange and (announced or number < taken_up)):
-                lines.append(number)
-    return tuple(lines)
+    for spent, number, release in ledger.releases:
+        identity = ledger.opened.run_id, spent.seq, release.aggregate
+        values = {name: known.get(commitment) for name, commitment in release.sealed.items()}
+        moved = any(release_binding.is_foreign(value, *identity) for value in values.values())
+        strange = any(
+            isinstance(values.get(name), Mapping)
+            and release_binding.is_bound(values[name]) != announced
+            for name in NOISE
+        )
+        if moved or (strange and (announced or number < taken_up)):
+            lines.append(number)
+    if not lines:
+        return None
+    rounds = counted(len(lines), "round")
+    what = f"Sealed items of {rounds} are not those of their releases, or of this log."
+    return Match(what, tuple(lines))
 
 
-def uncommitted(ledger: Ledger, sealed: Sidecar) -> tuple[int, ...]:
-    """Return the intents (`seq`) of releases that items speak of, and no line commits to.
+@rule(
+    "uncommitted-items",
+    why="What was sealed of a release stands in its line. Lines, or commitments, were cut out of "
+    "the log; what was cut out is spent all the same, and is not in the numbers here.",
+    next_step=UNTOUCHED_COPY,
+)
+def uncommitted_items(ledger: Ledger, sidecar: Sidecar) -> Match | None:
+    """Fire where the sidecar holds items of a release of this run to which no line commits.
 
     An item is sealed just before its release is written.  So a run that was cut off in between
     leaves items of an intent without a release, which is spent all the same.  All others were
     released, and the log no longer says so.
     """
     committed = {
-        commitment
-        for spent in ledger.spent
-        for _, release in spent.releases
-        for commitment in release.sealed.values()
+        commitment for _, _, release in ledger.releases for commitment in release.sealed.values()
     }
-    excused = set(ledger.dangling)
     intents = {
-        intent
-        for item in sealed.items
+        release_binding.intent_of(item.value, ledger.opened.run_id)
+        for item in sidecar.items
         if item.commitment not in committed
-        and (intent := release_binding.intent_of(item.value, ledger.opened.run_id)) is not None
-    }
-    return tuple(sorted(intents - excused))
-
-
-def _foreign(lines: tuple[int, ...]) -> Hazard | None:
-    if not lines:
-        return None
-    return Hazard(
-        "moved-items",
-        "error",
-        f"Sealed items of {rounds(len(lines))} are not those of their releases, or of this log.",
-        "What is tested must be of the noise that stands on this release, and of no other.",
-        "Ask the owner of the run for the sidecar as it was written.",
-        None,
-        lines,
-    )
-
-
-def _uncommitted(intents: tuple[int, ...]) -> Hazard | None:
+    } - {None, *ledger.dangling}
     if not intents:
         return None
-    return Hazard(
-        "uncommitted-items",
-        "error",
-        f"The sidecar holds items of {rounds(len(intents))} of this run to which no line of the "
-        "log commits.",
-        "What was sealed of a release stands in its line. Lines, or commitments, were cut out of "
-        "the log; what was cut out is spent all the same, and is not in the numbers here.",
-        "Take the log from a copy that nobody has touched.",
+    rounds = counted(len(intents), "round")
+    return Match(
+        f"The sidecar holds items of {rounds} of this run to which no line of the log commits."
     )
 
 
-def _unopened(lines: tuple[int, ...], ledger: Ledger) -> Hazard:
-    """Return the hazard of commitments that nothing opens.
+@rule(
+    "unopened-commitments",
+    why="What was committed to and is not shown cannot be checked.",
+    next_step="Ask the owner of the run for the whole sidecar.",
+)
+def unopened_commitments(ledger: Ledger, sidecar: Sidecar, folder: Path) -> Match | None:
+    """Fire where the sidecar does not open a commitment.
 
     It is an error where the log says what is sealed, but for what a machine that failed takes with
     it: the last releases before a recovery, or before the end of a run that was not closed.
     """
+    lines = tuple(line.number for line in sidecar.unopened(folder))
+    if not lines:
+        return None
     lost = ledger.opened.sealed is None or set(lines) <= _last_kept(ledger, lines)
-    return Hazard(
-        "unopened-commitments",
-        "warning" if lost else "error",
-        f"The sidecar does not open {len(lines):,} commitments of the log.",
-        "What was committed to and is not shown cannot be checked.",
-        "Ask the owner of the run for the whole sidecar.",
-        None,
-        lines,
-    )
+    what = f"The sidecar does not open {len(lines):,} commitments of the log."
+    return Match(what, lines, severity="warning" if lost else None)
+
+
+def values_of(sidecar: Sidecar) -> dict[str, object]:
+    """Return the values that a sidecar opens, by their commitments."""
+    return {item.commitment: item.value for item in sidecar.items}
 
 
 def _last_kept(ledger: Ledger, unopened: tuple[int, ...]) -> set[int]:
     """Return which unopened releases stand last before a recovery, or before an open end."""
-    releases = sorted(number for spent in ledger.spent for number, _ in spent.releases)
+    releases = sorted(number for _, number, _ in ledger.releases)
     ends = [recovery.number for recovery in ledger.recoveries]
     if ledger.closed is None:
         ends.append(releases[-1] + 1 if releases else 0)

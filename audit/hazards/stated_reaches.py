@@ -8,19 +8,19 @@ from ...accountant.errors import enumerated
 from ...fl.observers.stated_assumptions import ASSUMED_PREFIX, remedy
 from ..derivation.believed_reach import BelievedReach, believed_reach
 from ..evidence.evidence import Evidence, RoundKind
-from .rule import RuleFinding, lines_of, rule
+from ..evidence.round_kinds import lines_of
+from ..findings import Match, rule
 
 
 @rule(
     "reach-contradicted",
-    "error",
     why="What reaches an observer decides its number, and whoever writes the log states it.  It "
     "counts only as far as everything else that is stated fits.",
     next_step="Find out what wrote these records. The observer counts as if it saw every message, "
     "or has no number.",
     explains=True,
 )
-def reach_contradicted(evidence: Evidence) -> RuleFinding | None:
+def reach_contradicted(evidence: Evidence) -> Match | None:
     """Fire where what is said to reach an observer is less than other facts say."""
     wrong = [
         (name, kind, seen.contradicted[0])
@@ -31,18 +31,17 @@ def reach_contradicted(evidence: Evidence) -> RuleFinding | None:
         return None
     name, _, why = wrong[0]
     what = f"What reaches {name!r} is contradicted: {why}."
-    return RuleFinding(what, _lines(evidence, wrong), _left(evidence, name))
+    return Match(what, _lines(evidence, wrong), evidence.left(name))
 
 
 @rule(
     "reach-of-nobody",
-    "error",
     why="Of an observer that nobody knows there is no telling what it sees.",
     next_step="Name one of those that privplan knows: model, server, silo, peer, client, "
     "coordinator, shuffler, analyzer, or server+2 for the server with two silos.",
     explains=True,
 )
-def reach_of_nobody(evidence: Evidence) -> RuleFinding | None:
+def reach_of_nobody(evidence: Evidence) -> Match | None:
     """Fire where something is said to reach an observer that no table knows."""
     bad = [
         (name, kind)
@@ -52,7 +51,7 @@ def reach_of_nobody(evidence: Evidence) -> RuleFinding | None:
     ]
     if not bad:
         return None
-    return RuleFinding(
+    return Match(
         f"Something is said to reach {bad[0][0]!r:.60}, an observer that is not known.",
         lines_of(list({id(kind): kind for _, kind in bad}.values())),
     )
@@ -60,33 +59,32 @@ def reach_of_nobody(evidence: Evidence) -> RuleFinding | None:
 
 @rule(
     "reach-missing",
-    "error",
     why="Code that states what reaches an observer states it in every round.",
     next_step="Find out what wrote these records. In the rounds that are silent the observer "
     "counts as if it saw every message.",
     explains=True,
 )
-def reach_missing(evidence: Evidence) -> RuleFinding | None:
+def reach_missing(evidence: Evidence) -> Match | None:
     """Fire where only some rounds of a phase say what reaches an observer."""
     bad = [kind for kind in evidence.kinds if kind.facts.missing]
     if not bad:
         return None
     name = bad[0].facts.missing[0]
-    return RuleFinding(
+    return Match(
         f"Other rounds say what reaches {name!r}, and these do not.",
         lines_of(bad),
-        _left(evidence, name),
+        evidence.left(name),
     )
 
 
 @rule(
     "reach-assumed",
-    "warning",
+    severity="warning",
     why="No protocol in the log makes it so, and nothing in the log can show it.",
     next_step="Say so wherever the number is cited, or run a protocol that keeps the rest from "
     "this observer.",
 )
-def reach_assumed(evidence: Evidence) -> RuleFinding | None:
+def reach_assumed(evidence: Evidence) -> Match | None:
     """Fire where a number before an observer rests on an assumption about what reaches it."""
     rests = [
         (name, kind, seen.assumed[0]) for name, kind, seen in _looked(evidence) if seen.assumed
@@ -99,11 +97,11 @@ def reach_assumed(evidence: Evidence) -> RuleFinding | None:
     what = text.removeprefix(ASSUMED_PREFIX)
     names = [*dict.fromkeys(repr(who) for who, _, said in rests if said == text)]
     numbers = "number" if len(names) == 1 else "numbers"
-    return RuleFinding(
+    return Match(
         f"The {numbers} before {enumerated(names, 'and')} "
         f"assume{'s' * (len(names) == 1)} what no protocol here provides: {what}.",
         _lines(evidence, rests),
-        _left(evidence, name),
+        evidence.left(name),
         next_step=f"Say so wherever the number is cited, or {remedy(text)}.",
     )
 
@@ -123,9 +121,3 @@ def _looked(evidence: Evidence) -> list[tuple[str, RoundKind, BelievedReach]]:
             if seen is not None:
                 believed.append((name, kind, seen))
     return believed
-
-
-def _left(evidence: Evidence, observer: str) -> float | None:
-    """Return what the log supports before an observer; None if there is nothing."""
-    upper = evidence.spent_total(observer).upper
-    return upper if math.isfinite(upper) else None

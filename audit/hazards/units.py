@@ -14,7 +14,8 @@ from ..derivation.run_setting import NoProof, RunSetting
 from ..derivation.sampling import SAMPLING_EVENTS, is_hidden, parts_of
 from ..derivation.sums import sensitivity_of
 from ..evidence.evidence import Evidence, RoundKind
-from .rule import RuleFinding, Severity, left_over, lines_of, rule
+from ..evidence.round_kinds import lines_of
+from ..findings import Match, Severity, rule
 
 
 def holds(event: ev.Event | None, *types: type[ev.Event]) -> bool:
@@ -33,14 +34,13 @@ def uncovered(setting: RunSetting, kind: RoundKind) -> str:
 
 @rule(
     "unit-mismatch",
-    "error",
     why="Noise hides what is clipped together; a unit that holds several of them moves the sum by "
     "several clips.",
     next_step="Clip everything of one unit together, promise it for what is clipped, or ask for "
     "units of a known size: privplan audit budget DIR --group K.",
     explains=True,
 )
-def unit_mismatch(evidence: Evidence) -> RuleFinding | None:
+def unit_mismatch(evidence: Evidence) -> Match | None:
     """Fire where the promise is for a unit that the clip does not bound."""
     bad = [kind for kind in evidence.kinds if uncovered(evidence.setting, kind)]
     if not bad:
@@ -50,23 +50,23 @@ def unit_mismatch(evidence: Evidence) -> RuleFinding | None:
     if len(clipped) == 1 and len(bad) == len(evidence.kinds):
         # What the log does support: the same promise for one unit of what was clipped.
         alone = evidence.for_units(replace(evidence.setting, unit=clipped[0], group=1))
-        epsilon = left_over(alone)
+        epsilon = alone.left()
     what = (
         f"The promise is for one {evidence.setting.unit}, but each {' and each '.join(clipped)} is "
         "clipped by itself"
     )
-    tail = "." if epsilon is None else f"; for one {clipped[0]} the log supports {epsilon:.6g}."
-    return RuleFinding(what + tail, lines_of(bad), epsilon)
+    if epsilon is not None:
+        what += f"; for one {clipped[0]} the log supports {epsilon.upper:.6g}"
+    return Match(f"{what}.", lines_of(bad), epsilon)
 
 
 @rule(
     "sampled-unit",
-    "error",
     why="Only a unit that is left out as a whole, in one draw, hides in a sample.",
     next_step="Sample the units that are promised something, in one draw that all silos share.",
     explains=True,
 )
-def sampled_unit(evidence: Evidence) -> RuleFinding | None:
+def sampled_unit(evidence: Evidence) -> Match | None:
     """Fire where amplification is stated for units that are not drawn as a whole."""
     bad = [
         kind
@@ -81,17 +81,16 @@ def sampled_unit(evidence: Evidence) -> RuleFinding | None:
     what = f"A sample of {drawn.of}s is counted as if it hid {with_article(clipped)}."
     if drawn.of == clipped:
         what = f"Each silo draws {drawn.of}s by itself, which is counted as one common draw."
-    return RuleFinding(what, lines_of(bad), left_over(evidence))
+    return Match(what, lines_of(bad), evidence.left())
 
 
 @rule(
     "neighbour-mismatch",
-    "error",
     why="Exchanging a unit moves a sum twice as far as removing it, so the same noise proves less.",
     next_step="Account under the relation that is promised: privplan explain neighbours.",
     explains=True,
 )
-def neighbour_mismatch(evidence: Evidence) -> RuleFinding | None:
+def neighbour_mismatch(evidence: Evidence) -> Match | None:
     """Fire where a replace-one promise rests on the sensitivity of adding or removing."""
     if evidence.setting.neighbours != "replace-one":
         return _private_size(evidence)
@@ -102,10 +101,10 @@ def neighbour_mismatch(evidence: Evidence) -> RuleFinding | None:
         "The promise is for replacing a unit; the stated sensitivity "
         f"{bad[0].facts.sensitivity:g} is that of adding or removing one."
     )
-    return RuleFinding(what, lines_of(bad), left_over(evidence))
+    return Match(what, lines_of(bad), evidence.left())
 
 
-def _private_size(evidence: Evidence) -> RuleFinding | None:
+def _private_size(evidence: Evidence) -> Match | None:
     """Return what shows the number of records where it is said to be hidden."""
     if evidence.ledger.opened.population.records is not None:
         return None
@@ -122,7 +121,7 @@ def _private_size(evidence: Evidence) -> RuleFinding | None:
         f"Adding or removing a record is promised to be hidden, and the log shows that there are "
         f"{bad[0].facts.sampling.population:,}, a number that it calls private."
     )
-    return RuleFinding(what, lines_of(bad), left_over(evidence), "warning")
+    return Match(what, lines_of(bad), evidence.left(), "warning")
 
 
 WITHOUT_COMMON_NOISE: Final = ("randomized-response", "exponential", "none")
@@ -145,12 +144,11 @@ def half_of_facts(evidence: Evidence, kind: RoundKind) -> bool:
 
 @rule(
     "delta-too-large",
-    "error",
     why="A mechanism that publishes one unit at random has delta 1/n, so a delta of that size "
     "allows it.",
     next_step="Choose a delta well below 1/n: privplan explain delta.",
 )
-def delta_too_large(evidence: Evidence) -> RuleFinding | None:
+def delta_too_large(evidence: Evidence) -> Match | None:
     """Fire where delta is 1/n or more, for n protected units, or one half or more for any.
 
     That the run accepted it changes nothing for who reads its number.  Where no number is promised
@@ -159,29 +157,29 @@ def delta_too_large(evidence: Evidence) -> RuleFinding | None:
     delta, severity = evidence.delta, _if_promised(evidence)
     accepted = "; the run was begun with accept_delta" if _accepts(evidence) else ""
     if delta >= DELTA_LIMIT:
-        return RuleFinding(f"Delta is {delta:g}, one half or more{accepted}.", severity=severity)
+        return Match(f"Delta is {delta:g}, one half or more{accepted}.", severity=severity)
     unit, count = evidence.setting.unit, _count(evidence)
     if not count or not allows_publishing(delta, count):
         return None
-    return RuleFinding(
+    return Match(
         f"Delta is {delta:g}, at least one in the {count:,} {unit}s{accepted}.", severity=severity
     )
 
 
 @rule(
     "delta-not-compared",
-    "note",
+    severity="note",
     why="A delta of 1/n or more is met by publishing one of n units at random, and n is not "
     "stated.",
     next_step="Ask the owner of the run for a public bound on that number.",
 )
-def delta_not_compared(evidence: Evidence) -> RuleFinding | None:
+def delta_not_compared(evidence: Evidence) -> Match | None:
     """Fire where the number of protected units is not public, nor any bound on it."""
     if _if_promised(evidence) == "warning" or _count(evidence) or evidence.delta >= DELTA_LIMIT:
         return None
     unit = evidence.setting.unit
     what = "entries" if unit == "entry" else f"{unit}s"
-    return RuleFinding(f"Whether delta {evidence.delta:g} is below 1 / {what} is not stated.")
+    return Match(f"Whether delta {evidence.delta:g} is below 1 / {what} is not stated.")
 
 
 def _count(evidence: Evidence) -> int | None:

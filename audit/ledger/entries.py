@@ -91,6 +91,11 @@ class Ledger:
         return sorter.ledger()
 
     @property
+    def releases(self) -> Iterator[tuple[SpentIntent, int, RoundRelease]]:
+        """Every release with its intent and its line, in the order of the intents."""
+        return ((spent, number, each) for spent in self.spent for number, each in spent.releases)
+
+    @property
     def dangling(self) -> tuple[int, ...]:
         """The sequence numbers of intents that were never released."""
         return tuple(spent.seq for spent in self.spent if not spent.releases)

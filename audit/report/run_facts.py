@@ -17,10 +17,7 @@ from ...fl.declarations.registry import exactly_named
 from ...fl.frame.held_out_score import HeldOutScore
 from ...fl.log.reader import NEXT, UNBEGUN, WHY, BadLine, log_of
 from ..budget import BudgetReport, Entry, Evidence, Ledger, audit_ledger
-from ..budget.auditing import chain_hazards, chain_of
-from ..configuration.first_line import compare_with_file
-from ..hazards.chain import foreign_results, hazards_beside
-from ..hazards.configuration_mismatch import file_mismatch
+from ..budget.auditing import chain_of, facts_beside
 from ..ledger.phases import score_of
 from ..measurement import Measurement
 from ..results import Result, result_of
@@ -128,20 +125,12 @@ def read(
         )
     ledger = Ledger.of(entries)
     evidence = Evidence.of(ledger)
-    configuration = compare_with_file(folder, ledger.opened)
-    edited = hazards_beside(folder, ledger)
     return RunFacts(
         opened=ledger.opened,
         budget=audit_ledger(
             ledger,
             chain_of(verified),
-            more=(
-                *chain_hazards(verified),
-                *edited,
-                *file_mismatch(configuration),
-                *foreign_results(ledger.opened, entries),
-            ),
-            unread=configuration.not_stated,
+            beside=facts_beside(folder, ledger, entries, verified),
         ),
         course=_course(ledger),
         event=evidence.composed(ledger.opened.claim.observer),

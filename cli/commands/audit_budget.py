@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ...accountant.records import Claim
     from ...audit.budget import BudgetReport
     from ...audit.budget.report import Row
-    from ...audit.hazards import Hazard
+    from ...audit.findings import Finding
     from ...audit.hazards.sealed import SealedCheck
 
 Limit = Annotated[
@@ -265,7 +265,7 @@ def _sidecar_text(check: SealedCheck) -> str:
     )
 
 
-def _hazard(hazard: Hazard) -> str:
+def _hazard(hazard: Finding) -> str:
     where = ""
     if hazard.lines:
         shown = ", ".join(str(line) for line in hazard.lines[:3])
@@ -274,7 +274,7 @@ def _hazard(hazard: Hazard) -> str:
     return "\n".join(
         [
             f"{hazard.severity} {hazard.id}{where}",
-            paragraph("  ", hazard.what),
+            paragraph("  ", hazard.says),
             paragraph("   why: ", hazard.why),
             paragraph("  next: ", hazard.next_step),
         ]

@@ -12,8 +12,8 @@ from ..inputs.request import OutputOptions, takes
 from ..terminal.output import Report, plain, table
 
 if TYPE_CHECKING:
-    from ...audit.edits import Contradiction
     from ...audit.edits.replay import Replay
+    from ...audit.findings import Finding
     from ...audit.verify import Verification
 
 Models = Annotated[
@@ -40,6 +40,7 @@ LOG_ASSUMPTIONS: Final = (
 _CONFIGURED: Final = (
     "A run writes its whole configuration into the first line, and keeps its file beside the log."
 )
+_TAKE_COPY: Final = "Take a copy that nobody has touched."
 
 
 @options.option_group
@@ -84,7 +85,7 @@ def log(_: typer.Context, asked: LogRequest) -> Report:
     )
 
 
-def result(verified: Verification, edits: Sequence[Contradiction] = ()) -> Mapping[str, object]:
+def result(verified: Verification, edits: Sequence[Finding] = ()) -> Mapping[str, object]:
     """Return the JSON result."""
     from ...fl.log.reader import UNBEGUN
 
@@ -104,11 +105,18 @@ def result(verified: Verification, edits: Sequence[Contradiction] = ()) -> Mappi
         "checked": verified.checked,
         "up_to": verified.up_to,
         "signature": None if verified.signature is None else verified.signature.to_json(),
-        "contradictions": [edit.to_json() for edit in edits],
+        "contradictions": [_contradiction(edit) for edit in edits],
     }
 
 
-def _rows(verified: Verification, edits: Sequence[Contradiction]) -> list[tuple[str, str]]:
+def _contradiction(edit: Finding) -> dict[str, object]:
+    """Return a contradiction as JSON: all are errors, and none says what is left."""
+    return {
+        name: value for name, value in edit.to_json().items() if name not in ("severity", "epsilon")
+    }
+
+
+def _rows(verified: Verification, edits: Sequence[Finding]) -> list[tuple[str, str]]:
     from ...fl.log.reader import UNBEGUN
 
     rows = [
@@ -130,18 +138,18 @@ def _rows(verified: Verification, edits: Sequence[Contradiction]) -> list[tuple[
         rows.append(("FAILED", plain(verified.problem)))
     if verified.unbegun:
         rows.append(("FAILED", f"no-run: {UNBEGUN}"))
-    rows += [("FAILED", f"{edit.id}: {plain(edit.what)}") for edit in edits]
+    rows += [("FAILED", f"{edit.id}: {plain(edit.says)}") for edit in edits]
     return rows
 
 
-def _configured(verified: Verification, folder: str) -> list[Contradiction]:
+def _configured(verified: Verification, folder: str) -> list[Finding]:
     """Return what the first line lacks of its configuration, and how that differs from its file."""
     from ...audit.configuration.first_line import (
         compare_with_file,
         missing_from_first_line,
         sentence_of,
     )
-    from ...audit.edits import Contradiction
+    from ...audit.findings import Finding
 
     assert verified.opened is not None
     pairs = {
@@ -149,9 +157,7 @@ def _configured(verified: Verification, folder: str) -> list[Contradiction]:
         "configuration-file-mismatch": compare_with_file(folder, verified.opened).differences,
     }
     return [
-        Contradiction(
-            name, sentence_of(seen), _CONFIGURED, "Take a copy that nobody has touched.", (1,)
-        )
+        Finding(name, "error", sentence_of(seen), _CONFIGURED, _TAKE_COPY, lines=(1,))
         for name, seen in pairs.items()
         if seen
     ]

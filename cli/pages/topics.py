@@ -1,13 +1,16 @@
 """The topics of `privplan explain`: each is a text file in this folder, named after its topic.
 
-What the causes that `privplan check` names mean is taken from their rules.
+What findings of checks and audits mean is taken from the registry of their rules.
 """
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from ...audit.findings import Rule
 
 PAGE_LINE_CHARACTERS: Final = 92
 TEXT_COLUMN: Final = 22
@@ -77,12 +80,12 @@ def _for_whom(table: str, key: str) -> str:
     return f" ({listed})" if others else ""
 
 
-def _entry(name: str, text: str) -> list[str]:
+def _entry(name: str, text: str, column: int = TEXT_COLUMN) -> list[str]:
     return textwrap.wrap(
         text,
         width=PAGE_LINE_CHARACTERS,
-        initial_indent=f"  {name:<{TEXT_COLUMN - 2}}",
-        subsequent_indent=" " * TEXT_COLUMN,
+        initial_indent=f"  {name:<{column - 2}}",
+        subsequent_indent=" " * column,
         break_on_hyphens=False,
     )
 
@@ -170,37 +173,55 @@ def _file(topic: str) -> str:
     return resources.files(__package__).joinpath(f"{topic}.txt").read_text(encoding="utf-8")
 
 
-SOURCE: Final = "Source: the rules in privplan.audit.check.causes, one for each id."
 CLOSING: Final = (
     "Causes of a run of privplan itself are the findings of `privplan audit budget`, under their "
-    "own ids.  `privplan check --json` holds for each of those, in `rules`, the cause above that "
-    'stands for it elsewhere, or "not applicable".'
+    "own ids.  `privplan check --json` holds for each of those that its records can show, in "
+    '`rules`, the cause above that stands for it elsewhere, or "not applicable".'
 )
+SOURCE: Final = "Source: the registry of rules, privplan.audit.findings.RULES."
 
 
 def filled_causes(text: str) -> str:
-    """Return the page about all causes; `text` is what stands before their list."""
-    from ...audit.check.causes import MEANINGS
+    """Return the page about all findings; `text` is what stands before their table."""
+    from ...audit.findings import FACTS
 
-    width = max(map(len, MEANINGS)) + 4
-    lines = [
-        textwrap.fill(
-            says,
-            width=96,
-            initial_indent=f"  {name}".ljust(width),
-            subsequent_indent=" " * width,
-        )
-        for name, says in sorted(MEANINGS.items())
-    ]
-    closing = f"{textwrap.fill(CLOSING, 96)}\n\n{SOURCE}"
-    return "\n".join([text.rstrip("\n"), "", *lines, "", closing])
+    rules = _rules_by_id()
+    width = max(map(len, rules)) + 4
+    lines = [text.rstrip("\n")]
+    for name, says in FACTS.items():
+        lines += _entry(f"[{name}]", says, width)
+    lines.append("")
+    for name, same in sorted(rules.items()):
+        lines += _entry(name, f"{_gravest(same)}.  {_says(same)}", width)
+    closing = f"{textwrap.fill(CLOSING, PAGE_LINE_CHARACTERS)}\n\n{SOURCE}"
+    return "\n".join([*lines, "", closing])
 
 
 def cause_page(name: str) -> str | None:
-    """Return what a cause means, by its id; None where there is no such cause."""
-    from ...audit.check.causes import MEANINGS
-
-    if name not in MEANINGS:
+    """Return what a finding means, by its id; None where there is no such finding."""
+    same = _rules_by_id().get(name)
+    if same is None:
         return None
-    head = f"{name}: a cause that `privplan check` names (privplan explain causes)"
-    return f"{head}\n\n{MEANINGS[name]}"
+    of_check = any("case" in rule.needs for rule in same)
+    who = "a cause that `privplan check` names" if of_check else "a finding of `privplan audit`"
+    return f"{name}: {who} (privplan explain causes)\n\n" + "\n".join(rule.why for rule in same)
+
+
+def _rules_by_id() -> dict[str, list[Rule]]:
+    """Return all rules by id: some stand for a rule of descriptions and another one of logs."""
+    from ...audit.check.causes import CAUSE_RULES
+    from ...audit.hazards import LOG_RULES
+
+    rules: dict[str, list[Rule]] = {}
+    for rule in (*CAUSE_RULES.values(), *LOG_RULES.values()):
+        rules.setdefault(rule.id, []).append(rule)
+    return rules
+
+
+def _gravest(rules: Sequence[Rule]) -> str:
+    words = {rule.severity for rule in rules}
+    return next(word for word in ("error", "warning", "note", "info") if word in words)
+
+
+def _says(rules: Sequence[Rule]) -> str:
+    return "  ".join(f"{rule.why} [{', '.join(rule.needs)}]" for rule in rules)

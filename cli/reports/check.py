@@ -16,8 +16,9 @@ from .guarantee_words import least_words
 
 if TYPE_CHECKING:
     from ...accountant.guarantee import Bounds
-    from ...audit.check.check_result import Cause, CheckResult, MissingFact
+    from ...audit.check.check_result import CheckResult, MissingFact
     from ...audit.description.run_description import Fact
+    from ...audit.findings import Finding
 
 ROUNDED_DOWN: Final = "rounded-down"
 MAX_COMPLETIONS_SHOWN: Final = 4
@@ -121,7 +122,7 @@ def _grave_causes(result: CheckResult) -> list[str]:
     return [_cause(result, cause) for cause in grave(result)]
 
 
-def grave(result: CheckResult) -> list[Cause]:
+def grave(result: CheckResult) -> list[Finding]:
     """Return the causes that are no mere notes, and that of a number that only rounding carries."""
     return [
         cause for cause in result.causes if cause.severity != "info" or cause.id == ROUNDED_DOWN
@@ -217,7 +218,7 @@ def _reproduction_rows(result: CheckResult) -> list[tuple[str, str]]:
     ]
 
 
-def _cause(result: CheckResult, cause: Cause) -> str:
+def _cause(result: CheckResult, cause: Finding) -> str:
     lines = [f"{cause.severity} {cause.id}", paragraph("  ", cause.says)]
     if cause.epsilon is not None and cause.epsilon != result.proven:
         words = bounds_words(cause.epsilon, result.currency)

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Final
 
-from privplan.audit.check.check_result import Cause, CheckResult
+from privplan.audit.check.check_result import CheckResult
 from privplan.audit.check.checking import check_readings
 from privplan.audit.description.tables import reading_of_names
+from privplan.audit.findings import Finding
 
 CLEAN: Final[Mapping[str, object]] = {
     "claim.epsilon": Decimal("0.96"),
@@ -38,7 +39,7 @@ def checked(
     return check_readings([reading_of_names({**described, **(facts or {})}, "by hand")])
 
 
-def cause(result: CheckResult, name: str) -> Cause | None:
+def cause(result: CheckResult, name: str) -> Finding | None:
     """Return the cause with an id, or None."""
     return next((each for each in result.causes if each.id == name), None)
 

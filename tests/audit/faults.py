@@ -20,7 +20,7 @@ from privplan.accountant.records import (
     Security,
     StreamRange,
 )
-from privplan.audit.hazards import Hazard
+from privplan.audit.findings import Finding
 from privplan.fl.frame.initial_model import initial_digest
 
 from .grams import gram_log, noisy
@@ -120,8 +120,14 @@ def records_only() -> Records:
     return changed(made, RunOpen, claim=part(unit="record"), population=Population(50, 1, 1000))
 
 
-def found(records: Records) -> dict[str, Hazard]:
+def found(records: Records) -> dict[str, Finding]:
     return {hazard.id: hazard for hazard in audited(records).hazards}
+
+
+def left(hazard: Finding) -> float:
+    """Return what the log still supports, as a hazard says."""
+    assert hazard.epsilon is not None
+    return hazard.epsilon.upper
 
 
 def without_last(records: Records) -> Records:

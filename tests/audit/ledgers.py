@@ -35,7 +35,8 @@ from privplan.accountant.records import (
 from privplan.accountant.sensitivity import uldp
 from privplan.audit.budget import BudgetReport, Entry, Evidence, Ledger, audit_ledger
 from privplan.audit.budget.report import Chain
-from privplan.audit.hazards import RULES, Hazard
+from privplan.audit.findings import Finding
+from privplan.audit.hazards import RULES, facts_of
 from privplan.fl.log.canonical import LOG, START, chained
 
 SIGMA, CLIP, DELTA, USERS = 5.0, 0.1, 1e-5, 50
@@ -331,8 +332,12 @@ def audited(records: Sequence[Record], **options: Any) -> BudgetReport:
 
 def raised(records: Sequence[Record], names: Collection[str]) -> set[str]:
     """Return which of these rules find something, without the numbers that an audit computes."""
-    found = evidence(records)
-    return {name for name in names if isinstance(RULES[name].apply(found), Hazard)}
+    facts = facts_of(evidence(records))
+    return {
+        name
+        for name in names
+        if any(isinstance(found, Finding) for found in RULES[name].apply(facts))
+    }
 
 
 def upper(records: Sequence[Record], observer: str = "model") -> float:

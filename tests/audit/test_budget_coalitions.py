@@ -242,7 +242,7 @@ def test_a_coalition_knows_the_sample(aggregation: str, drawn_by: str) -> None:
     assert not isinstance(evidence(log).seen(own, "server+1").supported, ev.Poisson)
     bold = intents(views=lambda old: {**old, "server+1": ev.Poisson(0.1, old["server+1"])})(log)
     found = {hazard.id: hazard for hazard in audited(bold).hazards}
-    assert found["known-sample"].what.startswith("The server with a silo that holds nothing")
+    assert found["known-sample"].says.startswith("The server with a silo that holds nothing")
     assert upper(bold, "server+1") >= upper(log, "server+1") * (1 - 1e-12)
 
 

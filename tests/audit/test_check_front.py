@@ -17,7 +17,9 @@ from privplan.audit.check.result_json import result_json
 from privplan.audit.hazards import RULES
 
 from ..cases import for_each
+from . import ledgers
 from .described import ids
+from .fault_table import TABLE
 
 DP_SGD = ev.Repeat(1000, ev.Poisson(0.01, ev.Gaussian(1.0)))
 ANSWER = 1.8283
@@ -113,6 +115,15 @@ def test_a_log_has_the_verdict_of_its_audit(folder: Path) -> None:
     assert pp.check(folder / "log.jsonl").verdict == result.verdict
     with pytest.raises(InvalidInput):
         pp.check(folder, claimed=3)
+
+
+def test_a_note_of_an_audit_is_an_info_of_a_check(tmp_path: Path) -> None:
+    make, fault, _ = TABLE["dangling"]
+    folder = ledgers.written(tmp_path / "run", fault(make()))
+    (note,) = [each for each in audit_budget(folder).hazards if each.id == "dangling"]
+    (info,) = [each for each in pp.check(folder).causes if each.id == "dangling"]
+    assert (note.severity, info.severity) == ("note", "info")
+    assert (info.says, info.next_step, info.epsilon) == (note.says, note.next_step, None)
 
 
 def test_every_rule_of_logs_is_answered_for() -> None:

@@ -249,7 +249,7 @@ def test_a_fact_that_the_configuration_does_not_make_is_an_error(tmp_path: Path,
     assert not report.ok
     (hazard,) = (hazard for hazard in report.hazards if hazard.id == "configuration-mismatch")
     assert hazard.severity == "error"
-    assert str(differences[0])[1:] in hazard.what
+    assert str(differences[0])[1:] in hazard.says
 
 
 def test_earlier_logs_are_what_their_configurations_make(runs: Path) -> None:
@@ -278,7 +278,7 @@ def test_the_configuration_beside_the_log_is_compared_with_it(tmp_path: Path) ->
     (hazard,) = (
         hazard for hazard in audit_budget(folder).hazards if hazard.id.endswith("file-mismatch")
     )
-    assert hazard.what == "Config.toml says [training] clip 0.1, line 1 states 0.2."
+    assert hazard.says == "Config.toml says [training] clip 0.1, line 1 states 0.2."
     assert hazard.severity == "error"
     assert "configuration-file-mismatch" in {
         hazard.id for hazard in read_page(folder).budget.hazards
@@ -400,7 +400,7 @@ def test_noise_that_was_found_proves_its_target(tmp_path: Path) -> None:
     for report in (audit_budget(folder), read_page(folder).budget):
         (hazard,) = (hazard for hazard in report.hazards if hazard.id == "plan-below-target")
         assert hazard.severity == "error"
-        assert hazard.what.startswith("Noise was searched for epsilon 8, and the plan comes to 3.")
+        assert hazard.says.startswith("Noise was searched for epsilon 8, and the plan comes to 3.")
         assert not report.ok
     with pytest.raises(InvalidInput):
         attack(folder, append=False)

@@ -94,7 +94,7 @@ def test_the_published_epsilon_stands_beside_no_guarantee(runs: dict[str, Path],
     floats = [hazard for hazard in report.hazards if hazard.id == "float-shares"]
     expected = {"private-bound", "as-published"} | {hazard.id for hazard in floats}
     assert {hazard.id for hazard in report.hazards} == expected
-    assert [hazard.what for hazard in floats] == (
+    assert [hazard.says for hazard in floats] == (
         ["As published, shares are of floats, in no ring, and hide nothing."]
         if name == "shares"
         else []

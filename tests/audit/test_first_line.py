@@ -179,7 +179,7 @@ def test_what_is_taken_out_of_the_first_line_is_an_error_for_every_command(
     found = {
         hazard.id: hazard for hazard in audit_budget(folder).hazards if hazard.severity == "error"
     }
-    assert said.lower() in found[hazard].what.lower()
+    assert said.lower() in found[hazard].says.lower()
     assert hazard in read_page(folder).budget.errors
     outcome = CliRunner().invoke(app, ["audit", "log", str(folder)])
     assert outcome.exit_code == 1
@@ -203,5 +203,5 @@ def test_a_key_that_an_earlier_version_did_not_know_is_read_in_no_file_of_it(
     folder = earlier(tmp_path, "avg-uniform-plain")
     place = folder / "config.toml"
     place.write_text(place.read_text() + '\n[evaluation]\ntest = "none"\n')
-    (said,) = (hazard.what for hazard in audit_budget(folder).hazards if hazard.id == FILE)
+    (said,) = (hazard.says for hazard in audit_budget(folder).hazards if hazard.id == FILE)
     assert said == "Config.toml says [evaluation] test none, line 1 states nothing of it."

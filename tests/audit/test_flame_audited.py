@@ -124,14 +124,14 @@ def test_the_audit_has_the_numbers_of_the_run(name: str, made: Made) -> None:
     # Without ciphertexts the log says, and the audit repeats, that the shuffler is taken for blind.
     ideal = VARIANTS[name][1].get("transport") == '"ideal"'
     assert [hazard.id for hazard in report.hazards] == (["reach-assumed"] if ideal else [])
-    assert ("reads no message" in " ".join(hazard.what for hazard in report.hazards)) == ideal
+    assert ("reads no message" in " ".join(hazard.says for hazard in report.hazards)) == ideal
     for hazard in report.hazards:  # whose number rests on it, and what makes it needless
         resting = {
             repr(row.observer)
             for row in report.rows
             if any("reads no message" in text for text in row.rests_on)
         }
-        assert set(re.findall(r"'[a-z]+'", hazard.what.split(" assume")[0])) == resting
+        assert set(re.findall(r"'[a-z]+'", hazard.says.split(" assume")[0])) == resting
         assert len(resting) > 1
         assert 'transport = "sealed"' in hazard.next_step
     assert edits_of(folder) == ()

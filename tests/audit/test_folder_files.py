@@ -28,7 +28,7 @@ def test_what_lies_beside_the_log_is_compared(
     change, said = BESIDE[name]
     change(folder)
     (one,) = edits_of(folder)
-    assert said in one.what
+    assert said in one.says
     assert one.id in ("foreign-model", "foreign-metrics")
     report = audit_budget(folder)
     assert [own.id for own in report.hazards if own.severity == "error"] == [one.id]
@@ -67,7 +67,7 @@ def test_a_model_is_read_without_running_it_and_within_bounds(
     for content in bad:
         written(folder, **content)
         (one,) = edits_of(folder)
-        assert one.what == "model.npz is no model of a run, or it was altered."
+        assert one.says == "model.npz is no model of a run, or it was altered."
     written(folder, **{**good, "parameters": good["parameters"].astype(">f8")})
     assert edits_of(folder) == ()
 
@@ -82,4 +82,4 @@ def test_a_header_that_says_more_than_the_file_holds_is_refused(
     assert content.count(b"'shape': (31,)") == 1
     path.write_bytes(content.replace(b"'shape': (31,)", b"'shape': (99,)"))
     (one,) = edits_of(folder)
-    assert one.what == "model.npz is no model of a run, or it was altered."
+    assert one.says == "model.npz is no model of a run, or it was altered."

@@ -320,7 +320,7 @@ def test_absurd_facts_support_nothing_and_raise_nothing(name: str) -> None:
 def test_facts_that_are_none_of_a_gram_matrix_support_nothing(change: Any, said: str) -> None:
     report = audited(change(gram_log(noisy())))
     assert math.isinf(report.total.upper)
-    assert any(said in hazard.what for hazard in report.hazards if hazard.severity == "error")
+    assert any(said in hazard.says for hazard in report.hazards if hazard.severity == "error")
 
 
 def test_samples_are_not_accounted_for() -> None:

@@ -26,7 +26,7 @@ def test_a_node_may_know_the_noise_that_stays(tmp_path: Path) -> None:
         pytest.importorskip(needed)
     pp.run(CONFIGURATION, tmp_path / "run")
     result = audit_budget(tmp_path / "run")
-    fired = {hazard.id: hazard.what for hazard in result.hazards}
+    fired = {hazard.id: hazard.says for hazard in result.hazards}
     # In one of two rounds at least: 1 - (1 - 1/3)^2 = 5/9.
     assert "Delta is at least 0.556 before 'silo'" in fired["noise-may-be-known"]
     upper = {row.observer: row.total.epsilon.upper for row in result.rows}

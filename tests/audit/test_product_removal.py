@@ -30,7 +30,7 @@ def errors(report: BudgetReport) -> set[str]:
 
 
 def hazards(report: BudgetReport) -> dict[str, str]:
-    return {hazard.id: hazard.what for hazard in report.hazards}
+    return {hazard.id: hazard.says for hazard in report.hazards}
 
 
 @for_each("relation", ["add-remove", "replace-one"])

@@ -273,7 +273,7 @@ def test_a_result_that_is_held_against_another_claim_is_an_error(
     for report in (run_facts.budget, audit_budget(folder)):
         (hazard,) = (one for one in report.hazards if one.id == "foreign-result")
         assert (hazard.severity, report.ok) == ("error", False)
-        assert said in hazard.what
+        assert said in hazard.says
         assert hazard.lines == (report.chain.records,)
     assert page.verdict(run_facts)[0] == "bad"
 

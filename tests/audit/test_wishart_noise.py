@@ -48,7 +48,7 @@ def test_a_log_that_claims_an_event_for_it_is_not_supported(event: ev.Event) -> 
     assert not report.supported
     assert report.total.upper == float("inf")
     fired = {one.id: one for one in report.hazards}
-    assert f"{failure(0.6):.3f}" in fired["wishart-noise"].what
+    assert f"{failure(0.6):.3f}" in fired["wishart-noise"].says
     assert fired["wishart-noise"].severity == "error"
     assert "unusable-facts" not in fired
 
@@ -91,7 +91,7 @@ def test_of_other_degrees_of_freedom_no_delta_is_named() -> None:
     assert published_delta(MECHANISM.contribution, noise) is None
     report = audited(intents(noise=noise)(wishart_log()))
     hazard = next(one for one in report.hazards if one.id == "wishart-noise")
-    assert "delta" not in hazard.what
+    assert "delta" not in hazard.says
 
 
 @for_each(

@@ -12,11 +12,12 @@ import pytest
 
 from privplan.accountant.errors import InvalidInput
 from privplan.accountant.guarantee import Bounds
-from privplan.audit.check.check_result import Cause, CheckResult, MissingFact
+from privplan.audit.check.check_result import CheckResult, MissingFact
 from privplan.audit.check.conventions import CONVENTIONS
 from privplan.audit.description.printed_number import PrintedNumber
 from privplan.audit.description.run_description import Fact, Reading
 from privplan.audit.description.run_settings import RunSettings
+from privplan.audit.findings import Finding
 from privplan.audit.reproduction.reproduction import Reproduction
 from privplan.cli.inputs.run_files import runs_in
 from privplan.cli.reports import check as report
@@ -400,7 +401,9 @@ def result(**changed: object) -> CheckResult:
             Reproduction("an RDP accountant", 2.0, RunSettings(), "none", "Yes."),
             Reproduction("PRV", 2.0, RunSettings(), "one-epoch", "For one epoch."),
         ),
-        "causes": (Cause("shuffled-loader", "error", "It shuffles.", "Draw.", Bounds(4.0, 5.0)),),
+        "causes": (
+            Finding("shuffled-loader", "error", "It shuffles.", "", "Draw.", Bounds(4.0, 5.0)),
+        ),
         "missing": (
             MissingFact("sampling.method", "Which sampler?", deciding=True),
             MissingFact("data.records", "How many records?"),

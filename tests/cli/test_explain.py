@@ -184,13 +184,31 @@ def test_whose_number_a_limit_and_a_bare_number_are_is_said(run: Run) -> None:
     assert "--limit and --quiet are about the epsilon before the observer of the claim" in said
 
 
-def test_every_cause_of_a_check_has_a_page(run: Run) -> None:
-    from privplan.audit.check.causes import MEANINGS
+def test_one_table_names_every_finding_once(run: Run) -> None:
+    from privplan.audit import hazards
+    from privplan.audit.check import causes
+    from privplan.audit.findings import RULES
 
-    page = " ".join(run("explain", "causes").out.split())
-    for name, says in MEANINGS.items():
-        assert f"{name} {says}" in page
-    assert MEANINGS["shuffled-loader"] in run("explain", "shuffled-loader").out
+    out = run("explain", "causes").out
+    page = " ".join(out.split())
+    ids = {rule.id for rule in RULES}
+    assert ids == {*causes.CAUSE_RULES, *hazards.LOG_RULES}
+    row = r"^  ([a-z][a-z-]+[a-z]) +(?:error|warning|note|info)\.  "
+    named = re.findall(row, out, re.MULTILINE)
+    assert sorted(named) == sorted(ids)
+    for rule in RULES:
+        says = " ".join(rule.why.split())
+        assert f"{says} [{', '.join(rule.needs)}]" in page, rule.id
+
+
+def test_every_finding_has_a_page(run: Run) -> None:
+    from privplan.audit.check.causes import CAUSE_RULES
+    from privplan.audit.hazards import LOG_RULES
+
+    for rule in (CAUSE_RULES["shuffled-loader"], LOG_RULES["weak-key"], LOG_RULES["torn-line"]):
+        said = " ".join(run("explain", rule.id).out.split())
+        assert rule.why in said
+        assert (f"{rule.id}: a cause that `privplan check`" in said) == ("case" in rule.needs)
 
 
 def test_a_folder_is_no_event_and_that_of_a_run_is_audited(refused: Refused) -> None:

@@ -274,7 +274,7 @@ def test_a_fault_in_either_release_of_a_round_loses_the_model(
         (lost,) = (one for one in begun if one.round == STOPPED)
         assert lost.contribution.bound == after.contribution.bound
     report, _ = require_gone_on(folder, whole(own)[0], "quantile", fault.peers)
-    said = [one.what for one in report.hazards if one.id == "stopped-early"]
+    said = [one.says for one in report.hazards if one.id == "stopped-early"]
     begun_all = f"with {fault.peers.rounds} rounds begun, and not all of their releases"
     assert len(said) == 2 - sum
     assert all(begun_all in one for one in said)

@@ -171,7 +171,7 @@ def test_the_audit_believes_that_nothing_is_hidden() -> None:
     # Of a run that is not as published nobody expects them; of one that is, they are its method.
     for as_published, name in ((False, "protocol-mismatch"), (True, "float-shares")):
         said = audited(opening(as_published=as_published)(log(published))).hazards
-        ids = {hazard.id for hazard in said if FLOAT_SHARES in hazard.what.lower()}
+        ids = {hazard.id for hazard in said if FLOAT_SHARES in hazard.says.lower()}
         assert ids == {name}
 
 

@@ -166,7 +166,7 @@ def test_another_start_and_a_first_line_that_counts_less_are_found(tmp_path: Pat
     folder = forged(whole, tmp_path / "start", restreamed_end)
     assert "missing-recovery" in {hazard.id for hazard in audit_budget(folder).hazards}
     report = audit_budget(forged(whole, tmp_path / "fewer", each("run.open", fewer)))
-    assert any("plan.counted" in hazard.what for hazard in report.hazards)
+    assert any("plan.counted" in hazard.says for hazard in report.hazards)
     assert report.total.upper >= truth()
 
 
@@ -182,7 +182,7 @@ def test_an_edited_schedule_is_found(name: str, tmp_path: Path) -> None:
     folder = forged(made(tmp_path / "out"), tmp_path / "edited", EDITS[name])
     report = audit_budget(folder)
     assert report.supported is not True
-    found = " ".join(hazard.what for hazard in report.hazards if hazard.severity == "error")
+    found = " ".join(hazard.says for hazard in report.hazards if hazard.severity == "error")
     assert "silos" in found
 
 

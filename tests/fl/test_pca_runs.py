@@ -76,7 +76,7 @@ def test_wishart_noise_supports_no_number_and_gaussian_noise_the_claim(
     assert {row.total.upper for row in report.rows} == {np.inf}
     (hazard,) = [one for one in report.hazards if one.id == "wishart-noise"]
     assert hazard.lines == (2,)
-    assert f"{failure(0.6):.3f}" in hazard.what
+    assert f"{failure(0.6):.3f}" in hazard.says
     assert "Gaussian" in hazard.next_step
     assert errors(folder) == {"wishart-noise", "seeded"}
     other = {one.id for one in report.hazards} - errors(folder)

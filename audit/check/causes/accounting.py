@@ -10,11 +10,10 @@ from ....accountant.guarantee import Bounds
 from ....accountant.rounding import as_given, down
 from ...description.printed_number import PrintedNumber
 from ...description.run_description import Phase
+from ...findings import Match, Severity, rule
 from ...reproduction.reproduction import Method
 from ..check_case import CheckCase, between
-from ..check_result import Severity
 from ..library_defects import defects_of
-from .cause_rule import CauseFinding, cause_rule
 
 CLT_WORDS: Final = ("gdp", "clt", "glw", "central")
 BOUNDS: Final[tuple[Method, ...]] = ("rdp", "rdp-classical", "pld", "prv")
@@ -31,12 +30,12 @@ SWAPPED_STEPS: Final = 10
 """Steps on all the data, with as little noise, are no more than this."""
 
 
-@cause_rule(
+@rule(
     "neighbour-mismatch",
-    "The promise is for replacing a unit, and the noise was accounted for removing one.",
+    next_step="State the relation that the number was computed for: privplan explain neighbours.",
 )
-def neighbour_mismatch(case: CheckCase) -> CauseFinding | None:
-    """Fire where a claim for replacing a unit rests on noise that covers removing one."""
+def neighbour_mismatch(case: CheckCase) -> Match | None:
+    """The promise is for replacing a unit, and the noise was accounted for removing one."""
     near = case.near("other-relation")
     whole = next((each for each in case.reproductions if "not halve" in each.accountant), None)
     replaced = case.settings.neighbours == "replace-one" and case.short
@@ -54,16 +53,12 @@ def neighbour_mismatch(case: CheckCase) -> CauseFinding | None:
     else:
         assert near is not None
         says = near.says
-    step = "State the relation that the number was computed for: privplan explain neighbours."
-    return CauseFinding(case.severity(removed), says, step, case.reference)
+    return Match(says, epsilon=case.reference, severity=case.severity(removed))
 
 
-@cause_rule(
-    "clt-approximation",
-    "The number comes from a central-limit formula (gdp), which bounds nothing.",
-)
-def clt_approximation(case: CheckCase) -> CauseFinding | None:
-    """Fire where the claim comes from a central-limit accountant, which bounds nothing."""
+@rule("clt-approximation", next_step="Account with Renyi or privacy-loss distributions (prv, pld).")
+def clt_approximation(case: CheckCase) -> Match | None:
+    """The number comes from a central-limit formula (gdp), which bounds nothing."""
     named = any(word in (case.run.accountant or "").lower() for word in CLT_WORDS)
     by_limit = case.only_by("clt", "small-rate-approximation", "textbook-gaussian")
     if by_limit is not None and by_limit.method == "textbook-gaussian":
@@ -74,19 +69,15 @@ def clt_approximation(case: CheckCase) -> CauseFinding | None:
     says = f"The number is that of {source}: a limit for many small steps, and no bound."
     if case.reference is not None:
         says += f" Proven is {between(case.reference)}."
-    step = "Account with Renyi or privacy-loss distributions (prv, pld)."
     severity: Severity = "info"
     if case.short:
         severity = case.severity() if by_limit is None else case.severity_of(by_limit)
-    return CauseFinding(severity, says, step, case.reference)
+    return Match(says, epsilon=case.reference, severity=severity)
 
 
-@cause_rule(
-    "classical-gaussian",
-    "The number comes from the textbook formula for Gaussian noise, proven below epsilon 1 only.",
-)
-def classical_gaussian(case: CheckCase) -> CauseFinding | None:
-    """Fire where the textbook formula for Gaussian noise was used above epsilon 1."""
+@rule("classical-gaussian", next_step="Use the exact formula: privplan account.")
+def classical_gaussian(case: CheckCase) -> Match | None:
+    """The number is of the textbook formula for Gaussian noise, proven below epsilon 1 only."""
     named = any(word in (case.run.accountant or "").lower() for word in CLASSICAL_WORDS)
     textbook = case.only_by("textbook-gaussian")
     if case.claim is None or case.claim.value <= 1.0 or (textbook is None and not named):
@@ -97,49 +88,41 @@ def classical_gaussian(case: CheckCase) -> CauseFinding | None:
     )
     if case.reference is not None:
         says += f" Proven is {between(case.reference)}."
-    step = "Use the exact formula: privplan account."
     severity = case.severity() if case.short else "info"
-    return CauseFinding(severity, says, step, case.reference)
+    return Match(says, epsilon=case.reference, severity=severity)
 
 
-@cause_rule(
+@rule(
     "not-from-this-number",
-    "The run is known by a bare epsilon, and the worst mechanism with it exceeds the claim.",
+    severity="warning",
+    next_step="Describe the mechanism itself: its noise, its clipping norm and its sampling.",
 )
-def not_from_this_number(case: CheckCase) -> CauseFinding | None:
-    """Fire where some mechanism of the class that the run names has more than the claim."""
+def not_from_this_number(case: CheckCase) -> Match | None:
+    """The run is known by a bare epsilon, and the worst mechanism with it exceeds the claim."""
     least = case.proof.class_lower
     if case.claim is None or case.standing in ("holds", "false") or not case.claim.highest < least:
         return None
-    says = (
+    return Match(
         f"For the worst mechanism with this number epsilon is at least {down(least)}: the claim "
         "may be true of yours, and does not follow from the number."
     )
-    step = "Describe the mechanism itself: its noise, its clipping norm and its sampling."
-    return CauseFinding("warning", says, step)
 
 
-@cause_rule(
-    "library-defect",
-    "The library has a known defect for such settings, in the version that is named.",
-)
-def library_defect(case: CheckCase) -> CauseFinding | None:
-    """Fire where the library that computed the number has a known defect for such settings."""
+@rule("library-defect", severity="warning")
+def library_defect(case: CheckCase) -> Match | None:
+    """The library has a known defect for such settings, in the version that is named."""
     defects = defects_of(case.run)
     if not defects:
         return None
     worst = next((each for each in defects if each.lowers), defects[0])
     says = " ".join(f"{each.what} ({each.source})." for each in defects[:2])
     severity: Severity = "warning" if worst.lowers and case.short else "info"
-    return CauseFinding(severity, says, worst.next_step)
+    return Match(says, severity=severity, next_step=worst.next_step)
 
 
-@cause_rule(
-    "rounded-down",
-    "Only the rounding of its last digit carries the claim: the number itself is too small.",
-)
-def rounded_down(case: CheckCase) -> CauseFinding | None:
-    """Fire where only the rounding of its last digit carries the claim."""
+@rule("rounded-down", severity="info", next_step="Round a guarantee up, never to the nearest.")
+def rounded_down(case: CheckCase) -> Match | None:
+    """Only the rounding of its last digit carries the claim: the number itself is too small."""
     claim, bounds = case.claim, case.reference
     if claim is None or bounds is None:
         return None
@@ -147,27 +130,28 @@ def rounded_down(case: CheckCase) -> CauseFinding | None:
         return _cut_off(case, claim, bounds)
     if case.short or claim.value >= bounds.upper or math.isinf(bounds.upper):
         return None
-    says = (
+    return Match(
         f"The number was rounded down: proven is {between(bounds)}. "
-        f"Print {printed_up(bounds.upper, claim.half_unit)}."
+        f"Print {printed_up(bounds.upper, claim.half_unit)}.",
+        epsilon=bounds,
     )
-    return CauseFinding("info", says, "Round a guarantee up, never to the nearest.", bounds)
 
 
-def _cut_off(case: CheckCase, claim: PrintedNumber, bounds: Bounds) -> CauseFinding | None:
+def _cut_off(case: CheckCase, claim: PrintedNumber, bounds: Bounds) -> Match | None:
     """Return the cause that digits were cut off a bound of these settings, so that it is false."""
     cut = [each for each in case.recomputation.same if each.method in BOUNDS]
     last_digit = 2.0 * claim.half_unit
     within = bounds.lower < claim.value + last_digit and math.isfinite(bounds.upper)
     if not cut or not last_digit or not within:
         return None
-    says = (
+    return Match(
         f"The number was cut off: {cut[0].accountant} gives {as_given(cut[0].epsilon)} for these "
         f"settings, and proven is {between(bounds)}. "
-        f"Print {printed_up(bounds.upper, claim.half_unit)}."
+        f"Print {printed_up(bounds.upper, claim.half_unit)}.",
+        epsilon=bounds,
+        severity=case.severity(),
+        next_step="Round a guarantee up, never to the nearest, and never cut it off.",
     )
-    step = "Round a guarantee up, never to the nearest, and never cut it off."
-    return CauseFinding(case.severity(), says, step, bounds)
 
 
 def printed_up(value: float, half_unit: float) -> str:
@@ -180,22 +164,19 @@ def printed_up(value: float, half_unit: float) -> str:
     return str(Decimal(value).quantize(unit, rounding=ROUND_CEILING))
 
 
-@cause_rule(
-    "swapped-tuple",
-    "Noise multiplier and sampling rate are so unusual that they may have changed places.",
+@rule(
+    "swapped-tuple", severity="warning", next_step="Check the order: noise multiplier, rate, steps."
 )
-def swapped_tuple(case: CheckCase) -> CauseFinding | None:
-    """Fire where noise and rate would both be usual if they changed places."""
+def swapped_tuple(case: CheckCase) -> Match | None:
+    """Noise multiplier and sampling rate are so unusual that they may have changed places."""
     swapped = [phase for phase in case.phases if _is_swapped(case, phase)]
     if not swapped:
         return None
     noise, rate = swapped[0].noise_multiplier, swapped[0].rate
-    says = (
+    return Match(
         f"A noise multiplier of {noise:g} at rate {rate:g} is far from usual; the two may have "
         "changed places."
     )
-    step = "Check the order: noise multiplier, rate, steps."
-    return CauseFinding("warning", says, step)
 
 
 def _is_swapped(case: CheckCase, phase: Phase) -> bool:

@@ -4,63 +4,65 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ...findings import Match, rule
 from ..bounds import normaliser_is_harmless
 from ..check_case import CheckCase, reference_of
 from ..noise_draws import about_clip
-from .cause_rule import CauseFinding, cause_rule
 
 
-@cause_rule("unequal-weights", "Contributions are weighted, and the noise may cover weight 1 only.")
-def unequal_weights(case: CheckCase) -> CauseFinding | None:
-    """Fire where contributions are weighted and the noise may cover weight 1 only."""
+@rule(
+    "unequal-weights",
+    severity="warning",
+    next_step="Clip after weighting, or divide the noise multiplier by the largest weight over 1.",
+)
+def unequal_weights(case: CheckCase) -> Match | None:
+    """Contributions are weighted, and the noise may cover weight 1 only."""
     if case.run.weights != "unequal":
         return None
     says = (
         "Contributions are weighted, so the heaviest moves the sum by more than the mean does; "
         "the noise must be sized for the heaviest."
     )
-    step = "Clip after weighting, or divide the noise multiplier by the largest weight over 1."
-    return CauseFinding("warning", says, step)
+    return Match(says)
 
 
-@cause_rule(
-    "realised-normaliser",
-    "Sums are divided by how many came, which changes with one of them and is not hidden.",
-)
-def realised_normaliser(case: CheckCase) -> CauseFinding | None:
-    """Fire where sums are divided by a batch size that depends on who is in the data."""
+@rule("realised-normaliser", next_step="Divide by the expected batch size, a constant.")
+def realised_normaliser(case: CheckCase) -> Match | None:
+    """Sums are divided by how many came, which changes with one of them and is not hidden."""
     if case.run.normaliser != "realised" or normaliser_is_harmless(case.run):
         return None
     says = (
         "The noisy sum is divided by how many records really came: that count changes with one "
         "record and nothing hides it, so no epsilon is proven."
     )
-    step = "Divide by the expected batch size, a constant."
     poisson = case.settings.method == "poisson" and case.settings.neighbours == "add-remove"
-    return CauseFinding("error" if poisson else "warning", says, step)
+    return Match(says, severity=None if poisson else "warning")
 
 
-@cause_rule("fewer-replies", "Fewer parties replied than the shares of noise were sized for.")
-def fewer_replies(case: CheckCase) -> CauseFinding | None:
-    """Fire where fewer parties replied than the noise was shared among."""
+@rule(
+    "fewer-replies",
+    next_step="Size each share for the fewest replies, or draw the noise in one place.",
+)
+def fewer_replies(case: CheckCase) -> Match | None:
+    """Fewer parties replied than the shares of noise were sized for."""
     replies, expected = case.run.replies, case.run.expected_replies
     if replies is None or expected is None or replies >= expected or not case.short:
         return None
     all_there = reference_of(replace(case.run, replies=expected))
-    says = (
+    return case.changed_by(
         f"{replies:,} of {expected:,} expected parties replied; noise that is drawn in shares is "
-        f"missing theirs.{case.change_text(all_there)}"
+        "missing theirs.",
+        all_there,
     )
-    step = "Size each share for the fewest replies, or draw the noise in one place."
-    return CauseFinding(case.severity(all_there), says, step, case.reference)
 
 
-@cause_rule(
+@rule(
     "microbatches",
-    "Several records are averaged before they are clipped, so one moves the sum by two norms.",
+    next_step="Clip each record by itself, or halve the noise multiplier in the accounts; where "
+    "the noise was divided by the number of microbatches, account for what was really added.",
 )
-def microbatches(case: CheckCase) -> CauseFinding | None:
-    """Fire where several records are averaged before they are clipped."""
+def microbatches(case: CheckCase) -> Match | None:
+    """Several records are averaged before they are clipped, so one moves the sum by two norms."""
     size = case.settings.microbatches
     near = case.near("microbatches")
     if (size <= 1 or not case.short) and near is None:
@@ -73,19 +75,15 @@ def microbatches(case: CheckCase) -> CauseFinding | None:
         else ""
     )
     says = f"{says} {near.says}".strip() if near is not None else says
-    step = (
-        "Clip each record by itself, or halve the noise multiplier in the accounts; where the "
-        "noise was divided by the number of microbatches, account for what was really added."
-    )
-    return CauseFinding(case.severity(alone), says, step, case.reference)
+    return Match(says, epsilon=case.reference, severity=case.severity(alone))
 
 
-@cause_rule(
+@rule(
     "accumulation",
-    "Several batches are summed before one draw of noise, and the rate may be that of one.",
+    next_step="Give the accountant the expected size of everything before one draw of noise.",
 )
-def accumulation(case: CheckCase) -> CauseFinding | None:
-    """Fire where several batches come before one draw of noise."""
+def accumulation(case: CheckCase) -> Match | None:
+    """Several batches are summed before one draw of noise, and the rate may be that of one."""
     batches = case.settings.accumulation
     near = case.near("accumulation")
     if (batches <= 1 or not case.short) and near is None:
@@ -98,13 +96,15 @@ def accumulation(case: CheckCase) -> CauseFinding | None:
         else ""
     )
     says = f"{says} {near.says}".strip() if near is not None else says
-    step = "Give the accountant the expected size of everything before one draw of noise."
-    return CauseFinding(case.severity(alone), says, step, case.reference)
+    return Match(says, epsilon=case.reference, severity=case.severity(alone))
 
 
-@cause_rule("private-clip", "The clipping norm was computed from the data, or nothing was clipped.")
-def private_clip(case: CheckCase) -> CauseFinding | None:
-    """Fire where the clipping norm was computed from the data, or nothing was clipped."""
+@rule(
+    "private-clip",
+    next_step="Use a constant, public data, or a noised count that is accounted for.",
+)
+def private_clip(case: CheckCase) -> Match | None:
+    """The clipping norm was computed from the data, or nothing was clipped."""
     source = case.run.clip_source
     if source in ("data", "median"):
         what = "the data" if source == "data" else "the median of the data's own norms"
@@ -112,26 +112,22 @@ def private_clip(case: CheckCase) -> CauseFinding | None:
             f"The clipping norm was computed from {what}, and so was the noise: both change with "
             "one record, and no epsilon is proven for that."
         )
-        step = "Use a constant, public data, or a noised count that is accounted for."
-        return CauseFinding("error", says, step)
+        return Match(says)
     if source == "none":
         says = "Nothing was clipped, so one unit may move the sum by any amount, whatever noise."
-        return CauseFinding("error", says, "Clip each unit's contribution before the sum.")
+        return Match(says, next_step="Clip each unit's contribution before the sum.")
     return None
 
 
-@cause_rule(
+@rule(
     "unpaid-clip-count",
-    "The clipping norm adapts to a count of the data that is released and not accounted for.",
+    next_step="State the noised count of each step as a release (its noise multiplier and count), "
+    "or the noise multiplier that count and sum have together: (z^-2 + (2 s)^-2)^-1/2.",
 )
-def unpaid_clip_count(case: CheckCase) -> CauseFinding | None:
-    """Fire where an adaptive clip follows a count whose noise is not stated, or not paid."""
+def unpaid_clip_count(case: CheckCase) -> Match | None:
+    """The clipping norm adapts to a count of the data that is released and not accounted for."""
     if case.run.clip_source != "adaptive":
         return None
-    step = (
-        "State the noised count of each step as a release (its noise multiplier and count), or "
-        "the noise multiplier that count and sum have together: (z^-2 + (2 s)^-2)^-1/2."
-    )
     releases = case.settings.releases
     counts = [release for release in releases if about_clip(release)]
     if not any(release.noise_multiplier for release in counts):
@@ -140,40 +136,37 @@ def unpaid_clip_count(case: CheckCase) -> CauseFinding | None:
             "The clipping norm adapts to how many contributions lie below it; that count is "
             "released as well, and " + ("it has no noise." if free else "its noise is not stated.")
         )
-        return CauseFinding("error" if free else "warning", says, step)
+        return Match(says, severity=None if free else "warning")
     if not case.short:
         return None
     settings = replace(case.settings, releases=())
     without = reference_of(replace(case.run, settings=settings, clip_source="constant"))
-    says = f"The count that the clipping norm follows is a release.{case.change_text(without)}"
-    return CauseFinding(case.severity(without), says, step, case.reference)
+    return case.changed_by("The count that the clipping norm follows is a release.", without)
 
 
-@cause_rule("release-without-noise", "Something besides the sums was released, without noise.")
-def release_without_noise(case: CheckCase) -> CauseFinding | None:
-    """Fire where something else was released and has no noise."""
+@rule(
+    "release-without-noise", next_step="Release it with noise, or do not compute it from the data."
+)
+def release_without_noise(case: CheckCase) -> Match | None:
+    """Something besides the sums was released, without noise."""
     bare = [each.what for each in case.settings.releases if each.noise_multiplier == 0.0]
     if not bare or case.run.clip_source == "adaptive":
         return None
-    says = f"`{bare[0]}` was released without noise, which no epsilon covers."
-    return CauseFinding("error", says, "Release it with noise, or do not compute it from the data.")
+    return Match(f"`{bare[0]}` was released without noise, which no epsilon covers.")
 
 
-@cause_rule(
-    "releases-not-counted",
-    "Something besides the sums was released, and the number leaves it out.",
+@rule(
+    "releases-not-counted", next_step="Account for every release together: privplan account EVENT."
 )
-def releases_not_counted(case: CheckCase) -> CauseFinding | None:
-    """Fire where other releases are stated and the claim does not cover them."""
+def releases_not_counted(case: CheckCase) -> Match | None:
+    """Something besides the sums was released, and the number leaves it out."""
     paid = [each for each in case.settings.releases if each.noise_multiplier]
     if not paid or case.run.clip_source == "adaptive" or not case.short:
         return None
-    without = case.otherwise(releases=())
     count = sum(each.count for each in paid)
-    says = (
+    return case.changed_by(
         f"`{paid[0].what or 'something'}` was released besides"
         f"{'' if count == 1 else f', {count:,} releases in all'}, and accountants that print such "
-        f"numbers leave it out.{case.change_text(without)}"
+        "numbers leave it out.",
+        case.otherwise(releases=()),
     )
-    step = "Account for every release together: privplan account EVENT."
-    return CauseFinding(case.severity(without), says, step, case.reference)

@@ -8,68 +8,65 @@ from typing import Final
 from ....accountant.delta_checks import DELTA_LIMIT, DELTA_TOPIC, allows_publishing
 from ....accountant.errors import counted
 from ....accountant.rounding import as_given
+from ...findings import Match, rule
 from ...reproduction.matching import is_target
 from ..check_case import CheckCase, between, reference_of
 from ..completions.facts import periods
-from .cause_rule import CauseFinding, cause_rule
 
 DAYS_OF_A_YEAR = 365
 
 
-@cause_rule(
-    "restarted-accountant",
-    "The accountant began anew, or the number is that of one round, epoch or client.",
-)
-def restarted_accountant(case: CheckCase) -> CauseFinding | None:
-    """Fire where the accountant began anew, or the claim is that of one round or client."""
+@rule("restarted-accountant", next_step="Count every release of the whole run with one accountant.")
+def restarted_accountant(case: CheckCase) -> Match | None:
+    """The accountant began anew, or the number is that of one round, epoch or client."""
     near = case.near("one-round", "one-epoch", "one-client")
     if near is not None:
-        step = "Count every release of the whole run with one accountant."
-        return CauseFinding(case.severity_of(near), near.says, step, case.reference)
+        return case.that_of(near)
     restarts = case.settings.restarts
     if restarts <= 1 or not case.short:
         return None
-    once = case.otherwise(restarts=1)
-    says = (
+    return case.changed_by(
         f"The accountant began anew {counted(restarts, 'time')}; all its counts together are what "
-        f"was released.{case.change_text(once)}"
+        "was released.",
+        case.otherwise(restarts=1),
     )
-    step = "Count every release of the whole run with one accountant."
-    return CauseFinding(case.severity(once), says, step, case.reference)
 
 
-@cause_rule("renewing-budget", "The budget renews, and the number is that of one period.")
-def renewing_budget(case: CheckCase) -> CauseFinding | None:
-    """Fire where a budget renews, so that the claim is about one period only."""
+@rule(
+    "renewing-budget",
+    next_step="State the budget over the time that one person takes part (schedule.horizon_days).",
+)
+def renewing_budget(case: CheckCase) -> Match | None:
+    """The budget renews, and the number is that of one period."""
     settings = case.settings
     every = settings.renews_every_days
     if every is None:
         return None
-    step = "State the budget over the time that one person takes part (schedule.horizon_days)."
     if settings.horizon_days is None:
         times = DAYS_OF_A_YEAR / every
-        says = (
+        return Match(
             f"The budget renews every {every:g} days: over a year it is spent {times:,.4g} times, "
-            "and the claim is about one of these."
+            "and the claim is about one of these.",
+            severity="warning",
         )
-        return CauseFinding("warning", says, step)
     most = periods(case.run, upper=True)
     if most <= 1 or not case.short:
         return None
-    single = case.otherwise(horizon_days=every)
-    says = (
+    return case.changed_by(
         f"The budget renews every {every:g} days, {counted(most, 'time')} in "
-        f"{settings.horizon_days:g} days.{case.change_text(single)}"
+        f"{settings.horizon_days:g} days.",
+        case.otherwise(horizon_days=every),
     )
-    return CauseFinding(case.severity(single), says, step, case.reference)
 
 
-@cause_rule(
+@rule(
     "tuning-not-counted",
-    "The model was chosen from several on the same data, and the number is that of one.",
+    severity="warning",
+    next_step="Count all runs, choose on public data, or draw the number of runs at random "
+    "(event best-of).",
 )
-def tuning_not_counted(case: CheckCase) -> CauseFinding | None:
-    """Fire where the model was chosen from several and the claim is that of one."""
+def tuning_not_counted(case: CheckCase) -> Match | None:
+    """The model was chosen from several on the same data, and the number is that of one."""
     runs = case.run.tuning_runs
     if runs <= 1 or not case.short:
         return None
@@ -78,24 +75,17 @@ def tuning_not_counted(case: CheckCase) -> CauseFinding | None:
         f"The model was chosen from {counted(runs, 'trained model')} on the same data, and each "
         f"of them was a release.{case.change_text(single)}"
     )
-    step = (
-        "Count all runs, choose on public data, or draw the number of runs at random "
-        "(event best-of)."
-    )
-    return CauseFinding("warning", says, step, case.reference)
+    return Match(says, epsilon=case.reference)
 
 
-@cause_rule("mid-epoch-value", "The number is that of fewer steps than were released.")
-def mid_epoch_value(case: CheckCase) -> CauseFinding | None:
-    """Fire where the claim is the number of fewer steps than were made."""
+@rule("mid-epoch-value", next_step="Read epsilon after the last step that was released.")
+def mid_epoch_value(case: CheckCase) -> Match | None:
+    """The number is that of fewer steps than were released."""
     near = case.near("fewer-steps")
-    if near is None:
-        return None
-    step = "Read epsilon after the last step that was released."
-    return CauseFinding(case.severity_of(near), near.says, step, case.reference)
+    return None if near is None else case.that_of(near)
 
 
-NEXT: Final = f"Choose a delta well below 1 / records: {DELTA_TOPIC}."
+_CHOOSE_SMALLER: Final = f"Choose a delta well below 1 / records: {DELTA_TOPIC}."
 ABOUT: Final = 0.05
 """Relative excess over 1/n of a delta that was chosen as 1/n and printed with one digit."""
 
@@ -103,14 +93,14 @@ RULE_TOLERANCE: Final = 2e-3
 """Relative difference at which a delta still is 1 / batches, as it is printed."""
 
 
-@cause_rule("delta-too-large", "Delta is so large that publishing one unit satisfies it.")
-def delta_too_large(case: CheckCase) -> CauseFinding | None:
-    """Fire where delta allows to publish one unit; a warning where it is 1/n itself."""
+@rule("delta-too-large", next_step=_CHOOSE_SMALLER)
+def delta_too_large(case: CheckCase) -> Match | None:
+    """Delta is so large that publishing one unit satisfies it."""
     delta, units, unit = case.settings.delta, case.run.units, case.settings.unit
     if delta is None or delta <= 0.0:
         return None
     if delta >= DELTA_LIMIT:
-        return CauseFinding("error", f"Delta is {as_given(delta)}, one half or more.", NEXT)
+        return Match(f"Delta is {as_given(delta)}, one half or more.")
     if units is None or not allows_publishing(delta, units):
         return None
     equal = delta * units <= 1.0 + ABOUT
@@ -118,19 +108,15 @@ def delta_too_large(case: CheckCase) -> CauseFinding | None:
         f"Delta {as_given(delta)} is {'about' if equal else 'more than'} one in the {units:,} "
         f"{unit}s: publishing one {unit} at random satisfies it with epsilon 0."
     )
-    return CauseFinding("warning" if equal else "error", says, NEXT)
+    return Match(says, severity="warning" if equal else None)
 
 
-@cause_rule(
-    "delta-rule",
-    "Delta was set by a rule (1/records, 1/batches), or the number is that of another delta.",
-)
-def delta_rule(case: CheckCase) -> CauseFinding | None:
-    """Fire where delta is 1/batches, or the claim is the number of 1/records or 1/batches."""
+@rule("delta-rule", next_step=_CHOOSE_SMALLER)
+def delta_rule(case: CheckCase) -> Match | None:
+    """Delta was set by a rule (1/records, 1/batches), or the number is that of another delta."""
     near = case.near("delta-one-over-records", "delta-one-over-batches", "other-delta")
     if near is not None:
-        step = "State the delta that epsilon was computed for."
-        return CauseFinding(case.severity_of(near), near.says, step, case.reference)
+        return case.that_of(near, "State the delta that epsilon was computed for.")
     delta, batches = case.settings.delta, case.settings.steps_per_epoch
     by_batches = case.run.delta_rule == "1/batches" or (
         delta is not None
@@ -142,29 +128,28 @@ def delta_rule(case: CheckCase) -> CauseFinding | None:
     if by_batches:
         says = "Delta is one in the number of batches, which is far fewer than there are records."
         stated = case.run.delta_rule == "1/batches" or case.run.units is not None
-        return CauseFinding("error" if stated else "warning", says, NEXT)
+        return Match(says, severity=None if stated else "warning")
     if case.run.delta_rule == "1/records":
         says = "Delta is one in the number of records, so it allows to publish one of them."
-        return CauseFinding("warning", says, NEXT)
+        return Match(says, severity="warning")
     return None
 
 
-@cause_rule("contradiction", "Two facts cannot both be true.")
-def contradiction(case: CheckCase) -> CauseFinding | None:
-    """Fire where two facts cannot both be true."""
+@rule("contradiction", next_step="Correct one of them: the verdict rests on both.")
+def contradiction(case: CheckCase) -> Match | None:
+    """Two facts cannot both be true."""
     contradictions = case.run.contradictions
     if not contradictions:
         return None
-    says = " ".join(each.says for each in contradictions)
-    return CauseFinding("error", says, "Correct one of them: the verdict rests on both.")
+    return Match(" ".join(each.says for each in contradictions))
 
 
-@cause_rule(
+@rule(
     "other-settings",
-    "The number is that of other settings, or no common accountant gives it for these.",
+    next_step="Give the settings that the number was computed for, or compute it again for these.",
 )
-def other_settings(case: CheckCase) -> CauseFinding | None:
-    """Fire where other settings give the claim, or no common accountant gives it for these."""
+def other_settings(case: CheckCase) -> Match | None:
+    """The number is that of other settings, or no common accountant gives it for these."""
     near = case.near(
         "other-rate",
         "other-batch",
@@ -173,9 +158,8 @@ def other_settings(case: CheckCase) -> CauseFinding | None:
         "more-steps",
         "no-amplification",
     )
-    step = "Give the settings that the number was computed for, or compute it again for these."
     if near is not None:
-        return CauseFinding(case.severity_of(near), near.says, step, case.reference)
+        return case.that_of(near)
     recomputation = case.recomputation
     if recomputation.same or recomputation.near or not recomputation.comparable:
         return None
@@ -187,15 +171,15 @@ def other_settings(case: CheckCase) -> CauseFinding | None:
         "No common accountant gives this number for these settings, nor for those settings near "
         "them that were tried."
     )
-    return CauseFinding(case.severity(), says, step, case.reference)
+    return Match(says, epsilon=case.reference, severity=case.severity())
 
 
-@cause_rule(
+@rule(
     "below-proven",
-    "The number is below what is proven, and nothing more particular explains it.",
+    next_step="Give the settings that the number was computed for, or print what is proven.",
 )
-def below_proven(case: CheckCase) -> CauseFinding | None:
-    """Fire where the claim is false; it is asked where no other rule finds an error."""
+def below_proven(case: CheckCase) -> Match | None:
+    """The number is below what is proven, and nothing more particular explains it."""
     if case.standing != "false" or case.proof.bounds is None or case.run.contradictions:
         return None
     assert case.claim is not None
@@ -206,16 +190,14 @@ def below_proven(case: CheckCase) -> CauseFinding | None:
         else f"The claim is {case.claim.value:g}, and {case.run.currency} is "
         f"{between(case.proof.bounds)} for these settings."
     )
-    step = "Give the settings that the number was computed for, or print what is proven."
-    return CauseFinding("error", says, step, case.proof.bounds)
+    return Match(says, epsilon=case.proof.bounds)
 
 
-@cause_rule("budget", "The claim is a round number, chosen beforehand, and the settings keep it.")
-def budget(case: CheckCase) -> CauseFinding | None:
-    """Fire where a round number, chosen beforehand, is kept by the settings."""
+@rule("budget", severity="info", next_step="Print what the settings prove, if that is smaller.")
+def budget(case: CheckCase) -> Match | None:
+    """The claim is a round number, chosen beforehand, and the settings keep it."""
     if case.claim is None or case.short or not is_target(case.claim):
         return None
     if case.recomputation.same or not case.recomputation.comparable:
         return None
-    says = "The claim is a round number, as a budget is: these settings keep it."
-    return CauseFinding("info", says, "Print what the settings prove, if that is smaller.")
+    return Match("The claim is a round number, as a budget is: these settings keep it.")
