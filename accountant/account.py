@@ -11,7 +11,7 @@ from typing import Final, cast
 
 from . import events as ev
 from . import rounding, validate
-from .composition import Leaf, leaves, worst_leaves
+from .composition import Composition
 from .decoding import named_keywords
 from .delta_checks import refuse_negative_epsilon
 from .engine_order import engines_for
@@ -97,13 +97,15 @@ def account(
     question = _Question(delta, epsilon)
     relation = as_neighbours(neighbours)
     known = ev.known_event(event)
-    parts = leaves(known)
-    answer, name = _answer(parts, question, relation, engine)
-    answer = _with_class_lower(known, answer, question, relation, engine)
-    answer = with_scope(known, answer, relation, delta=question.delta, epsilon=question.epsilon)
+    composition = Composition.of(known)
+    answer, name = _answer(composition, question, relation, engine)
+    answer = _with_class_lower(composition, answer, question, relation, engine)
+    answer = with_scope(
+        known, composition, answer, relation, delta=question.delta, epsilon=question.epsilon
+    )
     guarantee = question.guarantee(answer, relation, name, unit_of(known), observer_of(known))
     if question.delta and math.isinf(guarantee.epsilon.upper):
-        warnings = (*guarantee.warnings, *_enough_delta(parts, relation))
+        warnings = (*guarantee.warnings, *_enough_delta(composition, relation))
         guarantee = replace(guarantee, warnings=warnings)
     return guarantee
 
@@ -116,8 +118,8 @@ def bounds_on_epsilon(event: ev.Event, *, delta: float, neighbours: str = "add-r
     >>> round(bounds_on_epsilon(ev.Gaussian(1.0), delta=1e-5).upper, 3)
     4.377
     """
-    parts = leaves(event)
-    if any(isinstance(leaf.event, ev.BestOf) for leaf in parts):
+    parts = Composition.of(event)
+    if parts.holds(ev.BestOf):
         return account(event, delta=delta, neighbours=neighbours).epsilon  # with its own lower end
     question = _Question(delta, None)
     return _answer(parts, question, as_neighbours(neighbours), None)[0].bounds
@@ -132,8 +134,8 @@ def bounds_on_delta(event: ev.Event, *, epsilon: float, neighbours: str = "add-r
     >>> round(bounds_on_delta(ev.Gaussian(1.0), epsilon=0.0).upper, 4)
     0.3829
     """
-    parts = leaves(event)
-    if any(isinstance(leaf.event, ev.BestOf) for leaf in parts):
+    parts = Composition.of(event)
+    if parts.holds(ev.BestOf):
         return account(event, epsilon=epsilon, neighbours=neighbours).delta
     question = _Question(None, epsilon)
     return _answer(parts, question, as_neighbours(neighbours), None)[0].bounds
@@ -151,9 +153,9 @@ def bounds_on_deltas(
     """
     from .engines.pld.profile_engine import ProfileEngine
 
-    if any(isinstance(leaf.event, ev.BestOf) for leaf in leaves(event)):
+    parts, relation = Composition.of(event), as_neighbours(neighbours)
+    if parts.holds(ev.BestOf):
         return [bounds_on_delta(event, epsilon=each, neighbours=neighbours) for each in epsilons]
-    parts, relation = leaves(event), as_neighbours(neighbours)
     pld = ProfileEngine()
     results = []
     for epsilon in epsilons:
@@ -163,26 +165,28 @@ def bounds_on_deltas(
 
 
 def with_class_lower(
-    event: ev.Event, answer: Answer, relation: Neighbours, *, delta: float, engine: str | None
+    parts: Composition, answer: Answer, relation: Neighbours, *, delta: float, engine: str | None
 ) -> Answer:
     """Return an answer about epsilon with the lower end of the worst of each class in the event.
 
     The upper end is that of the answer: whoever asks about one mechanism gets the same.
     """
-    return _with_class_lower(event, answer, _Question(delta, None), relation, engine)
+    return _with_class_lower(parts, answer, _Question(delta, None), relation, engine)
 
 
 def _with_class_lower(
-    event: ev.Event,
+    parts: Composition,
     answer: Answer,
     question: _Question,
     relation: Neighbours,
     engine: str | None,
 ) -> Answer:
-    worst = worst_leaves(event)
-    if not any(leaf.worst_of_class for leaf in worst):
+    if not parts.names_class:
         return answer
-    lower, upper = _answer(worst, question, relation, engine)[0].bounds.lower, answer.bounds.upper
+    lower, upper = (
+        _answer(parts.worst(), question, relation, engine)[0].bounds.lower,
+        answer.bounds.upper,
+    )
     if lower <= answer.bounds.lower * (1.0 + _MARKED_GAIN):
         return answer
     if lower > upper * (1.0 + _MARKED_GAIN):
@@ -198,7 +202,7 @@ def _with_class_lower(
 
 
 def _answer(
-    parts: Sequence[Leaf],
+    parts: Composition,
     question: _Question,
     relation: Neighbours,
     engine: str | None,
@@ -225,7 +229,7 @@ def _answer(
     return tightest(names, lambda name: question.ask(named(name), parts, relation))
 
 
-def _enough_delta(parts: Sequence[Leaf], relation: Neighbours) -> tuple[str, ...]:
+def _enough_delta(parts: Composition, relation: Neighbours) -> tuple[str, ...]:
     """Return from which delta on an epsilon is proven, of a release that has none at a smaller one.
 
     That is the probability of what one of two data sets alone can give: delta at a large epsilon.
@@ -244,7 +248,7 @@ def _enough_delta(parts: Sequence[Leaf], relation: Neighbours) -> tuple[str, ...
     )
 
 
-def _exceeds_all_losses(epsilon: float, parts: Sequence[Leaf], relation: Neighbours) -> bool:
+def _exceeds_all_losses(epsilon: float, parts: Composition, relation: Neighbours) -> bool:
     """Return whether no loss is above epsilon, so that delta is 0 there and not just tiny."""
     from .engines.pure import largest_sum
 
@@ -265,6 +269,7 @@ def refuse_at_zero(engine: str) -> None:
 
 def with_scope(
     event: ev.Event,
+    parts: Composition,
     answer: Answer,
     relation: Neighbours,
     *,
@@ -282,7 +287,7 @@ def with_scope(
     answer = replace(answer, steps=unique_steps((*scope, *answer.steps)))
     # Caveats are words about the event; where they cannot be computed the bounds still hold.
     with contextlib.suppress(Unsupported), guarded("pld"):
-        answer = with_caveats(event, answer, relation, delta=delta, epsilon=epsilon)
+        answer = with_caveats(event, parts, answer, relation, delta=delta, epsilon=epsilon)
     return answer
 
 
@@ -387,7 +392,7 @@ class _Question:
         self.delta = None if delta is None else validate.probability_below_one(delta=delta)
         self.epsilon = None if epsilon is None else validate.non_negative(epsilon=epsilon)
 
-    def ask(self, engine: Engine, parts: Sequence[Leaf], relation: Neighbours) -> Answer:
+    def ask(self, engine: Engine, parts: Composition, relation: Neighbours) -> Answer:
         with guarded(engine.name):
             if self.delta == 0.0:
                 refuse_at_zero(engine.name)

@@ -23,7 +23,7 @@ from .. import validate
 from ..account import guarded
 from ..amplification.group import Divergence
 from ..arrays import FloatArray
-from ..composition import Leaf, leaves
+from ..composition import Composition, Leaf
 from ..decoding import named_keywords
 from ..engines import rdp as _rdp  # noqa: F401  (it enters the curves of all events)
 from ..engines.rdp.conversion import epsilon_at_orders, log_delta_at_orders
@@ -41,9 +41,9 @@ _UNDERFLOW: Final = 1e-300
 """More than a divergence can lose, or gain, by underflow."""
 
 
-def counted_curves(leaves: Sequence[Leaf], neighbours: Neighbours) -> list[tuple[Curve, Leaf]]:
+def counted_curves(composition: Composition, neighbours: Neighbours) -> list[tuple[Curve, Leaf]]:
     """Return the curve of every leaf; raise `Unsupported` for one that has none."""
-    return [(curve(leaf.event, neighbours), leaf) for leaf in leaves]
+    return [(curve(leaf.event, neighbours), leaf) for leaf in composition]
 
 
 def upper_divergence(parts: Sequence[tuple[Curve, Leaf]], orders: FloatArray) -> FloatArray:
@@ -154,7 +154,7 @@ def rdp(
     relation = as_neighbours(neighbours)
     at = checked_orders(orders)
     known = ev.known_event(event)
-    parts = leaves(known)
+    parts = Composition.of(known)
     with guarded("rdp"):
         curves = counted_curves(parts, relation)
         upper = upper_divergence(curves, at)
@@ -165,7 +165,7 @@ def rdp(
     steps = [step for part, leaf in curves if id(leaf) in kept for step in part.steps]
     composition = Step(
         "composition",
-        f"The curves of {sum(leaf.count for leaf in parts):,} releases add up at each order.",
+        f"The curves of {parts.releases:,} releases add up at each order.",
         "Mironov 2017, Proposition 1, arXiv 1702.07476v3",
         ("the plan is fixed before the first release",),
     )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Generic, Protocol, TypeVar
 
 from .. import events as ev
-from ..composition import Leaf
+from ..composition import Composition
 from ..errors import Unsupported
 from ..event_tree import events_inside
 from ..guarantee import Bounds, Neighbours, Step
@@ -41,11 +41,11 @@ class Engine(Protocol):
     def name(self) -> str:
         """The word that `account(..., engine=...)` takes."""
 
-    def epsilon(self, leaves: Sequence[Leaf], delta: float, neighbours: Neighbours) -> Answer:
-        """Return bounds on the smallest epsilon at which `leaves` are (epsilon, delta)-DP."""
+    def epsilon(self, composition: Composition, delta: float, neighbours: Neighbours) -> Answer:
+        """Return bounds on the smallest epsilon at which `composition` is (epsilon, delta)-DP."""
 
-    def delta(self, leaves: Sequence[Leaf], epsilon: float, neighbours: Neighbours) -> Answer:
-        """Return bounds on the smallest delta at which `leaves` are (epsilon, delta)-DP."""
+    def delta(self, composition: Composition, epsilon: float, neighbours: Neighbours) -> Answer:
+        """Return bounds on the smallest delta at which `composition` is (epsilon, delta)-DP."""
 
 
 class Registry(Generic[T]):
@@ -100,12 +100,12 @@ def contribution(neighbours: Neighbours) -> int:
     return 2 if neighbours == "replace-one" else 1
 
 
-def refuse_unattained(leaves: Sequence[Leaf], engine: str) -> None:
+def refuse_unattained(composition: Composition, engine: str) -> None:
     """Raise `Unsupported` where not all that a leaf releases is seen.
 
     For engines whose lower end assumes that it is.
     """
-    if not all(leaf.fully_observed for leaf in leaves):
+    if not composition.fully_observed:
         raise Unsupported(
             f"The {engine} engine cannot treat the best of several runs.",
             "It bounds what all runs release, from below too, and only one of them is seen.",

@@ -28,7 +28,7 @@ from .. import events as ev
 from .. import validate
 from ..account import account, guarded
 from ..arrays import FloatArray
-from ..composition import leaves, worst_leaves
+from ..composition import Composition
 from ..engines.pld.curve import attained_curves
 from ..errors import EnginesDisagree, InvalidInput, Unsupported, kind_of
 from ..guarantee import Bounds, Neighbours, as_neighbours
@@ -172,7 +172,7 @@ def attack_power(event: ev.Event, neighbours: Neighbours) -> AttackPower:
 def proven_power(event: ev.Event, neighbours: Neighbours) -> AttackPower:
     """Return what `attack_power` does, but with the lower ends of guessing: in half the time."""
     try:
-        mu = gaussian_mu(leaves(event), neighbours)
+        mu = gaussian_mu(Composition.of(event), neighbours)
     except Unsupported:  # noise so small that mu is no number
         return AttackPower((), (), mu=Bounds(sys.float_info.max, math.inf))
     if mu is not None:
@@ -202,7 +202,7 @@ def _ceilings(event: ev.Event, neighbours: Neighbours) -> tuple[AttainedMiss, ..
     try:
         with guarded("pld"):
             # Of bare numbers the worst mechanism that has them.
-            attained = attained_curves(worst_leaves(event), neighbours)
+            attained = attained_curves(Composition.of(event).worst(), neighbours)
     except Unsupported:
         lowers = [bounds.lower for bounds in account_deltas(event, neighbours)]
         return (SingleTests(np.array(FALLBACK_EPSILONS), np.array(lowers)),)

@@ -14,14 +14,13 @@ Source: Dong, Roth and Su 2022, arXiv 1905.02383v3, Definition 2.6 and Theorem 3
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 from scipy.special import ndtri
 
 from ..arrays import FloatArray
-from ..composition import Leaf
+from ..composition import Composition
 from ..guarantee import Bounds, Neighbours
 from .attack_power import AttackPower, ordered
 from .release_mu import composed_mu
@@ -56,7 +55,7 @@ def gaussian_mu_from(power: AttackPower, from_fpr: float) -> Bounds:
 
 
 def gaussian_mu_everywhere(
-    power: AttackPower, parts: Sequence[Leaf], neighbours: Neighbours
+    power: AttackPower, parts: Composition, neighbours: Neighbours
 ) -> Bounds:
     """Return bounds on the least mu at every FPR, infinite where none is proven."""
     if power.mu is not None:

@@ -25,7 +25,7 @@ from typing import Final
 from .. import events as ev
 from .. import validate
 from ..account import account
-from ..composition import leaves
+from ..composition import Composition
 from ..decoding import named_keywords
 from ..engines.pld.directions import participation
 from ..errors import InvalidInput
@@ -55,7 +55,7 @@ def hidden_draws_of(event: ev.Event) -> str:
     >>> hidden_draws_of(ev.ClientSampled(0.1, ev.Gaussian(1.0)))
     'whether the client took part, but no other random draw'
     """
-    if any(_has_sampled_client(leaf.event) for leaf in leaves(event)):
+    if any(_has_sampled_client(leaf.event) for leaf in Composition.of(event)):
         return "whether the client took part, but no other random draw"
     return "no random draw"
 
@@ -254,7 +254,7 @@ def _gaussians(
 ) -> tuple[Bounds, Bounds]:
     """Return bounds on mu from an FPR on and everywhere; what holds everywhere holds from there."""
     mu = gaussian_mu_from(power, from_fpr)
-    everywhere = gaussian_mu_everywhere(power, leaves(event), relation)
+    everywhere = gaussian_mu_everywhere(power, Composition.of(event), relation)
     upper = min(mu.upper, everywhere.upper)
     mu = ordered(mu.lower, upper)
     return mu, ordered(max(everywhere.lower, mu.lower), everywhere.upper)
@@ -272,7 +272,7 @@ def _nearer(
 ) -> Bounds:
     upper = min(
         delta.upper,
-        participation(leaves(event)),
+        participation(Composition.of(event)),
         delta_by_larger_epsilons(event, relation, epsilon),
     )
     return ordered(max(delta.lower, power.attained_delta(epsilon)), upper)

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from privplan.accountant import events as ev
-from privplan.accountant.composition import Leaf, leaves
+from privplan.accountant.composition import Composition, Leaf
 from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.accountant.event_tree import group_sizes, unit_of
 
@@ -17,17 +17,19 @@ from ..cases import for_each
 def test_equal_leaves_are_counted_together_in_any_nesting():
     one = ev.Poisson(0.1, ev.Gaussian(1.0))
     nested = ev.Compose([ev.Repeat(3, ev.Compose([one, one])), ev.Repeat(4, one), ev.Gaussian(2.0)])
-    assert leaves(nested) == (Leaf(one, 10), Leaf(ev.Gaussian(2.0), 1))
+    assert Composition.of(nested) == (Leaf(one, 10), Leaf(ev.Gaussian(2.0), 1))
 
 
 def test_sampling_twice_multiplies_the_rates_and_at_rate_one_is_no_sampling():
     noise = ev.Gaussian(1.0)
-    assert leaves(ev.Poisson(0.5, ev.Poisson(0.1, noise))) == (Leaf(ev.Poisson(0.05, noise), 1),)
-    assert leaves(ev.Poisson(1, noise)) == (Leaf(noise, 1),)
+    assert Composition.of(ev.Poisson(0.5, ev.Poisson(0.1, noise))) == (
+        Leaf(ev.Poisson(0.05, noise), 1),
+    )
+    assert Composition.of(ev.Poisson(1, noise)) == (Leaf(noise, 1),)
 
 
 def test_gaussians_that_share_one_sample_are_one_gaussian():
-    (leaf,) = leaves(
+    (leaf,) = Composition.of(
         ev.Poisson(0.1, ev.Compose([ev.Repeat(3, ev.Gaussian(2.0)), ev.Gaussian(1.0)]))
     )
     assert isinstance(leaf.event, ev.Poisson)
@@ -44,15 +46,15 @@ def test_gaussians_that_share_one_sample_are_one_gaussian():
 )
 def test_other_shared_samples_are_refused(inner):
     with pytest.raises(Unsupported, match="Poisson sampling of a composition that holds"):
-        leaves(ev.Poisson(0.1, inner))
+        Composition.of(ev.Poisson(0.1, inner))
 
 
 def test_a_composition_of_one_is_that_one_and_of_none_cannot_be_sampled():
     event = ev.Poisson(0.1, ev.Compose([ev.Laplace(1.0)]))
-    assert leaves(event) == (Leaf(ev.Poisson(0.1, ev.Laplace(1.0)), 1),)
-    assert leaves(ev.Compose([])) == ()
+    assert Composition.of(event) == (Leaf(ev.Poisson(0.1, ev.Laplace(1.0)), 1),)
+    assert Composition.of(ev.Compose([])) == ()
     with pytest.raises(Unsupported, match="empty composition"):
-        leaves(ev.Poisson(0.1, ev.Compose([])))
+        Composition.of(ev.Poisson(0.1, ev.Compose([])))
 
 
 def test_deep_python_nesting_is_refused():
@@ -60,17 +62,17 @@ def test_deep_python_nesting_is_refused():
     for _ in range(70):
         event = ev.Repeat(1, event)
     with pytest.raises(InvalidInput, match="nested more than"):
-        leaves(event)
+        Composition.of(event)
 
 
 def test_a_group_of_a_composition_is_a_composition_of_groups():
     one = ev.Poisson(0.1, ev.Gaussian(1.0))
     event = ev.Group(2, ev.Compose([ev.Group(3, ev.Repeat(4, one)), ev.Gaussian(6.0)]))
-    sampled, plain = leaves(event)
+    sampled, plain = Composition.of(event)
     assert sampled == Leaf(ev.Group(6, one), 4)
     assert plain.event.noise_multiplier == pytest.approx(3.0, rel=1e-15)
     assert plain.event.noise_multiplier <= 3.0
-    assert leaves(ev.Group(1, one)) == (Leaf(one, 1),)
+    assert Composition.of_group(1, one) == (Leaf(one, 1),)
 
 
 @for_each(
@@ -89,7 +91,7 @@ def test_a_group_of_a_composition_is_a_composition_of_groups():
     ids=lambda event: event.type,
 )
 def test_what_scales_is_scaled_and_never_to_its_favour(event, grouped):
-    (leaf,) = leaves(ev.Group(4, event))
+    (leaf,) = Composition.of_group(4, event)
     assert type(leaf.event) is type(grouped)
     found, exact = leaf.event.to_json(), grouped.to_json()
     for name, value in exact.items():
@@ -114,7 +116,7 @@ def test_what_scales_is_scaled_and_never_to_its_favour(event, grouped):
     ],
 )
 def test_delta_of_a_group_is_the_exact_sum(epsilon, delta, size, factor):
-    (leaf,) = leaves(ev.Group(size, ev.Approximate(epsilon, delta)))
+    (leaf,) = Composition.of(ev.Group(size, ev.Approximate(epsilon, delta)))
     assert leaf.event.epsilon == pytest.approx(size * epsilon, rel=1e-14)
     assert leaf.event.delta == pytest.approx(min(delta * factor, 1.0), rel=1e-9)
     assert leaf.event.delta >= min(delta * factor, 1.0) * (1.0 - 1e-15)
@@ -123,12 +125,14 @@ def test_delta_of_a_group_is_the_exact_sum(epsilon, delta, size, factor):
 def test_the_best_of_a_fixed_number_of_runs_is_counted_from_above_only():
     one = ev.Poisson(0.1, ev.Gaussian(1.0))
     event = ev.Compose([ev.BestOf("fixed", 5, ev.Repeat(3, one)), one])
-    assert leaves(event) == (Leaf(one, 15, fully_observed=False), Leaf(one, 1))
-    assert leaves(ev.BestOf("fixed", 1, one)) == (Leaf(one, 1),)
+    assert Composition.of(event) == (Leaf(one, 15, fully_observed=False), Leaf(one, 1))
+    assert Composition.of(ev.BestOf("fixed", 1, one)) == (Leaf(one, 1),)
     both = ev.Compose([ev.BestOf("fixed", 3, one), one])
-    assert leaves(ev.BestOf("fixed", 2, both)) == (Leaf(one, 8, fully_observed=False),)
+    assert Composition.of(ev.BestOf("fixed", 2, both)) == (Leaf(one, 8, fully_observed=False),)
     # One Gaussian stands for all runs, from above only.
-    (hidden,) = leaves(ev.Poisson(0.1, ev.Compose([ev.BestOf("fixed", 4, ev.Gaussian(1.0))])))
+    (hidden,) = Composition.of(
+        ev.Poisson(0.1, ev.Compose([ev.BestOf("fixed", 4, ev.Gaussian(1.0))]))
+    )
     assert hidden == Leaf(ev.Poisson(0.1, ev.Gaussian(0.5)), 1, fully_observed=False)
 
 

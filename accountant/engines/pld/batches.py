@@ -54,7 +54,7 @@ import numpy as np
 from ... import events as ev
 from ... import rounding
 from ...arrays import FloatArray
-from ...composition import leaves
+from ...composition import Composition
 from ...errors import PrivplanError
 from ...event_tree import rewritten
 from ...guarantee import Bounds, Neighbours, Step
@@ -319,9 +319,9 @@ def _claimed(
     engine = PldEngine()
     try:
         if delta is not None:
-            return engine.epsilon(leaves(event), delta, neighbours).bounds
+            return engine.epsilon(Composition.of(event), delta, neighbours).bounds
         if epsilon is not None:
-            return engine.delta(leaves(event), epsilon, neighbours).bounds
+            return engine.delta(Composition.of(event), epsilon, neighbours).bounds
     except PrivplanError:
         return None
     return None

@@ -25,7 +25,7 @@ Source: derived here.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -34,7 +34,7 @@ import numpy as np
 
 from ... import events as ev
 from ...arrays import FloatArray
-from ...composition import Leaf, leaves
+from ...composition import Composition, Leaf
 from ...errors import Unsupported
 from ...events.run_counts import log_inverse_success
 from ...guarantee import Neighbours, Step
@@ -64,7 +64,7 @@ MAX_SEARCH_GRIDS: Final = 8
 
 
 def best_of_lower(
-    event: ev.Event,
+    parts: Composition,
     neighbours: Neighbours,
     *,
     delta: float | None = None,
@@ -75,15 +75,14 @@ def best_of_lower(
     For the epsilon at `delta`, or the delta at `epsilon`.  None where there is no such search, or
     nothing is known of its runs.
     """
-    parts = leaves(event)
     searches = [leaf for leaf in parts if isinstance(leaf.event, ev.BestOf)]
     if not searches or not all(leaf.fully_observed for leaf in searches):
         return None
     try:
         lower, how = 0.0, "puts what tells most before all else"
         by_chance = math.inf
-        if len(parts) == 1 and parts[0].count == 1:
-            lower, by_chance = _test_order_bound(parts[0].event, neighbours, delta, epsilon)
+        if parts.single is not None:
+            lower, by_chance = _test_order_bound(parts.single, neighbours, delta, epsilon)
         if by_chance > lower:
             chance = _random_choice_bound(parts, neighbours, delta, epsilon)
             if chance >= lower:
@@ -154,7 +153,7 @@ class RunCount:
 
 
 def _random_choice_bound(
-    parts: Sequence[Leaf], neighbours: Neighbours, delta: float | None, epsilon: float | None
+    parts: Composition, neighbours: Neighbours, delta: float | None, epsilon: float | None
 ) -> float:
     single: list[Leaf] = []
     log_any_run = 0.0
@@ -165,16 +164,17 @@ def _random_choice_bound(
         log_any_run += leaf.count * RunCount.of(leaf.event).log_any_run
         single += [
             Leaf(run.event, run.count * leaf.count, run.fully_observed)
-            for run in leaves(leaf.event.event)
+            for run in Composition.of(leaf.event.event)
         ]
+    one_run = Composition(single)
     any_run = math.exp(log_any_run) * (1.0 - SEARCH_ROUNDING_RELATIVE)
     engine = PldEngine()
     if delta is not None:
         if delta >= any_run:
             return 0.0
-        return engine.epsilon(single, delta / any_run, neighbours).bounds.lower
+        return engine.epsilon(one_run, delta / any_run, neighbours).bounds.lower
     assert epsilon is not None
-    return any_run * engine.delta(single, epsilon, neighbours).bounds.lower
+    return any_run * engine.delta(one_run, epsilon, neighbours).bounds.lower
 
 
 # --- an order by a test ---------------------------------------------------------------------------
@@ -193,7 +193,7 @@ def _test_order_bound(
         level = max(delta / max(search.mean, 1.0), MIN_CERTIFIED_DELTA)
     else:
         assert epsilon is not None
-        runs = leaves(search.event)
+        runs = Composition.of(search.event)
         question, _ = PldEngine().delta_question(runs, neighbours, epsilon)
         # Tests hold at every epsilon: questions whose deltas are close share them.
         level = _shared_level(question.least_delta)
@@ -233,7 +233,7 @@ class _Tests:
 def _tests(run: ev.Event, neighbours: Neighbours, level: float) -> tuple[_Tests, ...]:
     """Return the tests of a run that tell most around the epsilon whose delta is `level`."""
     question = EpsilonAt(level)
-    directions = composition_directions(leaves(run), neighbours, level)
+    directions = composition_directions(Composition.of(run), neighbours, level)
     return tuple(
         _tests_of(direction, question) for direction in directions if direction.lower_pairs
     )

@@ -16,7 +16,7 @@ from typing import Final
 from ... import events as ev
 from ... import rounding
 from ...amplification.truncation import Cut
-from ...composition import Leaf, leaves
+from ...composition import Composition
 from ...errors import PrivplanError
 from ...event_tree import rewritten
 from ...guarantee import Bounds, Neighbours
@@ -54,6 +54,7 @@ CAP_STEPS_PER_DEVIATION: Final = 20.0
 
 def cap_warnings(
     event: ev.Event,
+    composition: Composition,
     neighbours: Neighbours,
     bounds: Bounds,
     *,
@@ -64,19 +65,18 @@ def cap_warnings(
 
     `bounds` answer the question, `delta` or `epsilon`, about the event.
     """
-    parts = leaves(event)
-    caps = [leaf.event for leaf in parts if isinstance(leaf.event, ev.TruncatedPoisson)]
+    caps = [leaf.event for leaf in composition if isinstance(leaf.event, ev.TruncatedPoisson)]
     caps = [cap for cap in caps if cap.rate > 0.0 and cap.batch < cap.population]
     floor = NEGLIGIBLE_FULL_SAMPLE_SHARE * (delta if delta is not None else bounds.lower)
-    if not caps or _full_sample_bound(parts) <= floor or (delta is None and epsilon is None):
+    if not caps or _full_sample_bound(composition) <= floor or (delta is None and epsilon is None):
         return ()
 
-    poisson = _answer(leaves(rewritten(event, _as_poisson)), neighbours, delta, epsilon)
+    poisson = _answer(Composition.of(rewritten(event, _as_poisson)), neighbours, delta, epsilon)
     if poisson is None or bounds.upper <= (1.0 + HARMLESS_CAP_EXCESS) * poisson.upper:
         return ()
     if bounds.lower == 0.0:
         # Perhaps by another engine, whose own looseness is not the cap's.
-        capped = _answer(parts, neighbours, delta, epsilon)
+        capped = _answer(composition, neighbours, delta, epsilon)
         bounds = capped if capped is not None and capped.upper < bounds.upper else bounds
         if bounds.upper <= (1.0 + HARMLESS_CAP_EXCESS) * poisson.upper:
             return ()
@@ -111,7 +111,7 @@ def _batch_sizes(caps: Sequence[ev.TruncatedPoisson]) -> str:
 
 
 def _answer(
-    parts: Sequence[Leaf],
+    parts: Composition,
     neighbours: Neighbours,
     delta: float | None,
     epsilon: float | None,
@@ -127,7 +127,7 @@ def _answer(
         return None
 
 
-def _full_sample_bound(parts: tuple[Leaf, ...]) -> float:
+def _full_sample_bound(parts: Composition) -> float:
     """Return a bound on the probability that a unit is ever in a full sample, or kept out of it."""
     total = 0.0
     for leaf in parts:
@@ -153,7 +153,7 @@ def _harmless_caps(
     None where none was found.
     """
     largest_deviation = max(_deviation(cap) for cap in caps)
-    poisson = _answer(leaves(rewritten(event, _as_poisson)), neighbours, delta, None)
+    poisson = _answer(Composition.of(rewritten(event, _as_poisson)), neighbours, delta, None)
     if poisson is None or poisson.lower <= 0.0:
         return None
     poisson_lower = poisson.lower
@@ -173,9 +173,10 @@ def _harmless_caps(
             return replacements.get(each, each) if isinstance(each, ev.TruncatedPoisson) else each
 
         # Nothing is asked of the lower end.
-        parts = [
-            replace(leaf, fully_observed=False) for leaf in leaves(rewritten(event, with_caps))
-        ]
+        parts = Composition(
+            replace(leaf, fully_observed=False)
+            for leaf in Composition.of(rewritten(event, with_caps))
+        )
         bounds = _answer(parts, neighbours, delta, None, COARSE_ACCURACY)
         if bounds is None:
             return math.inf

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
 from ... import events as ev
-from ...composition import Leaf, leaves
+from ...composition import Composition
 from ...errors import EnginesDisagree, counted
-from ...event_tree import events_inside, group_sizes
+from ...event_tree import group_sizes
 from ...guarantee import Bounds, Neighbours, Step, unique_steps
 from ...sensitivity.matrix import sensitivity_bounds, strategy_steps
 from ..base import Answer
@@ -32,7 +32,7 @@ class AccountQuery:
     """
 
     event: ev.Event
-    parts: Sequence[Leaf]
+    composition: Composition
     neighbours: Neighbours
     bounds: Bounds
     delta: float | None
@@ -45,9 +45,8 @@ class AccountQuery:
         return {type(event) for event in self.events()}
 
     def events(self) -> Iterator[ev.Event]:
-        """Yield the leaves and the events inside them."""
-        for leaf in self.parts:
-            yield from events_inside(leaf.event)
+        """Return the leaves and the events inside them."""
+        return self.composition.events_inside()
 
     def gap_text(self) -> str | None:
         """Return the gap between the bounds in words, None where they are close."""
@@ -62,6 +61,7 @@ class AccountQuery:
 
 def with_caveats(
     event: ev.Event,
+    composition: Composition,
     answer: Answer,
     neighbours: Neighbours,
     *,
@@ -72,10 +72,9 @@ def with_caveats(
 
     Raises `EnginesDisagree` where that end lies above the upper one.
     """
-    answer = _with_search_bound(event, answer, neighbours, delta, epsilon)
-    parts = leaves(event)
+    answer = _with_search_bound(composition, answer, neighbours, delta, epsilon)
     query = AccountQuery(
-        event, parts, neighbours, answer.bounds, delta, epsilon, steps=answer.steps
+        event, composition, neighbours, answer.bounds, delta, epsilon, steps=answer.steps
     )
     warnings = tuple(text for cause in CAUSES for text in cause(query))
     return replace(answer, warnings=(*answer.warnings, *warnings))
@@ -89,21 +88,21 @@ def risk_caveats(
     `quantity` names the risk in a sentence.  Warnings that speak of an epsilon at a delta are left
     out: nobody named any.
     """
-    query = AccountQuery(event, leaves(event), neighbours, bounds, None, 0.0, quantity=quantity)
+    query = AccountQuery(
+        event, Composition.of(event), neighbours, bounds, None, 0.0, quantity=quantity
+    )
     causes = [cause for cause in CAUSES if cause not in ABOUT_EPSILON_AND_DELTA]
     return tuple(text for cause in causes for text in cause(query))
 
 
 def _with_search_bound(
-    event: ev.Event,
+    composition: Composition,
     answer: Answer,
     neighbours: Neighbours,
     delta: float | None,
     epsilon: float | None,
 ) -> Answer:
-    if ev.BestOf not in {type(leaf.event) for leaf in leaves(event)}:
-        return answer
-    search_bound = best_of_lower(event, neighbours, delta=delta, epsilon=epsilon)
+    search_bound = best_of_lower(composition, neighbours, delta=delta, epsilon=epsilon)
     if search_bound is None or search_bound[0] <= answer.bounds.lower:
         return answer
     lower, step = search_bound
@@ -166,7 +165,7 @@ _draws: Final = _apart_where(
 def _allocation(query: AccountQuery) -> tuple[str, ...]:
     gap_text = query.gap_text()
     allocations = [
-        leaf.event for leaf in query.parts if isinstance(leaf.event, ev.RandomAllocation)
+        leaf.event for leaf in query.composition if isinstance(leaf.event, ev.RandomAllocation)
     ]
     if gap_text is None or not any(each.chosen < each.steps for each in allocations):
         return ()
@@ -240,9 +239,8 @@ def _more_than_fit(run: ev.MatrixGaussian) -> tuple[str, ...]:
 def _inside_a_client(query: AccountQuery) -> tuple[str, ...]:
     gap_text = query.gap_text()
     if gap_text is None or not any(
-        isinstance(leaf.event, ev.ClientSampled)
-        and sum(p.count for p in leaves(leaf.event.event)) > 1
-        for leaf in query.parts
+        isinstance(leaf.event, ev.ClientSampled) and Composition.of(leaf.event.event).releases > 1
+        for leaf in query.composition
     ):
         return ()
     return (
@@ -269,6 +267,7 @@ def _random_search(query: AccountQuery) -> tuple[str, ...]:
 def _cap(query: AccountQuery) -> tuple[str, ...]:
     return cap_warnings(
         query.event,
+        query.composition,
         query.neighbours,
         query.bounds,
         delta=query.delta,
@@ -288,7 +287,8 @@ def _unprotected(query: AccountQuery) -> tuple[str, ...]:
 
 def _groups_that_outgrow(query: AccountQuery) -> tuple[str, ...]:
     if not any(
-        isinstance(leaf.event, ev.Approximate) and leaf.event.delta >= 1.0 for leaf in query.parts
+        isinstance(leaf.event, ev.Approximate) and leaf.event.delta >= 1.0
+        for leaf in query.composition
     ) or not (sizes := [size for size in group_sizes(query.event) if size > 1]):
         return ()
     # What a chain of records can be may still say something.

@@ -30,14 +30,13 @@ Source: derived here; Zhu, Dong, Wang 2022, arXiv 2106.08567, for pairs and thei
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
 import numpy as np
 
 from ... import events as ev
-from ...composition import Leaf, leaves, worst_leaves
+from ...composition import Composition
 from ...guarantee import Neighbours, Step
 from ...schedules import shown
 from ..loss_ranges import LARGEST_EXPONENT
@@ -119,17 +118,17 @@ def _client_sampled(event: ev.ClientSampled, neighbours: Neighbours) -> Dominate
 
 def _release(event: ev.ClientSampled, neighbours: Neighbours) -> DominatedMechanism:
     """Return all that the client releases in one round, as one mechanism."""
-    inner = leaves(event.event)
-    if len(inner) == 1 and inner[0].count == 1 and inner[0].fully_observed:
+    inner = Composition.of(event.event)
+    if inner.single is not None and inner.fully_observed:
         release = leaf_pairs(inner[0], neighbours)
         if is_single_pair(release) and release.lower_power in (None, 1):
             return release
-    return _composition(inner, worst_leaves(event.event), neighbours)
+    return _composition(inner, inner.worst(), neighbours)
 
 
 @lru_cache(maxsize=32)
 def _composition(
-    inner: tuple[Leaf, ...], worst: tuple[Leaf, ...], neighbours: Neighbours
+    inner: Composition, worst: Composition, neighbours: Neighbours
 ) -> DominatedMechanism:
     """Return a pair above the certified curves of a composition, and pairs below attained ones.
 
@@ -142,7 +141,7 @@ def _composition(
     attained = _attained_pairs(inner, neighbours)
     listed, summaries = shown(inner)
     steps = [step for leaf in listed for step in leaf_pairs(leaf, neighbours).steps]
-    count = sum(leaf.count for leaf in inner)
+    count = inner.releases
     together = Step(
         "composition",
         f"{count:,} releases of one round are one, by certified chords of its delta.",
@@ -159,7 +158,7 @@ def _composition(
     )
 
 
-def _attained_pairs(inner: Sequence[Leaf], neighbours: Neighbours) -> list[Pair]:
+def _attained_pairs(inner: Composition, neighbours: Neighbours) -> list[Pair]:
     """Return pairs below what two data sets attain in all releases, then that of one of them."""
     below = [
         (pair, order)

@@ -20,14 +20,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
 from ...arrays import FloatArray
-from ...composition import Leaf
+from ...composition import Composition
 from ...errors import Unsupported
 from ...guarantee import Neighbours
 from .compose import WINDOW_TAIL_MASS, ComposedLoss, compose
@@ -85,17 +85,17 @@ class DeltaCurve:
 
 
 def delta_curves(
-    leaves: Sequence[Leaf], neighbours: Neighbours, accuracy: float = 1e-5
+    composition: Composition, neighbours: Neighbours, accuracy: float = 1e-5
 ) -> tuple[DeltaCurve, ...]:
     """Return upper bounds on delta by epsilon: (with, without), and the reverse where it differs.
 
     `accuracy` is the relative width in epsilon that the grid aims at.  Raises `Unsupported` for
     leaves without a dominating pair here.
     """
-    drawn = participation(leaves)
+    drawn = participation(composition)
     return tuple(
         _curve(direction, accuracy, min(drawn, 1.0))
-        for direction in composition_directions(leaves, neighbours, CURVE_TAIL_DELTA)
+        for direction in composition_directions(composition, neighbours, CURVE_TAIL_DELTA)
     )
 
 
@@ -219,23 +219,23 @@ class AttainedCurve:
 
 
 def attained_curves(
-    leaves: Sequence[Leaf], neighbours: Neighbours, accuracy: float = 1e-5
+    composition: Composition, neighbours: Neighbours, accuracy: float = 1e-5
 ) -> tuple[AttainedCurve, ...]:
     """Return lower bounds on delta by epsilon: a curve for each pair of data sets and order.
 
     None where no pair of data sets is known.  `accuracy` is as in `delta_curves`.
     """
-    return tuple(itertools.chain(*attained_orders(leaves, neighbours, accuracy)))
+    return tuple(itertools.chain(*attained_orders(composition, neighbours, accuracy)))
 
 
 def attained_orders(
-    leaves: Sequence[Leaf], neighbours: Neighbours, accuracy: float = 1e-5
+    composition: Composition, neighbours: Neighbours, accuracy: float = 1e-5
 ) -> tuple[tuple[AttainedCurve, ...], ...]:
     """Return the curves of `attained_curves` in the order (with, without), and in the reverse one
     where it differs."""
     return tuple(
         tuple(_curves(direction, accuracy))
-        for direction in composition_directions(leaves, neighbours, CURVE_TAIL_DELTA)
+        for direction in composition_directions(composition, neighbours, CURVE_TAIL_DELTA)
     )
 
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ... import events as ev
-from ...composition import Leaf
-from ...composition import leaves as counted
+from ...composition import Composition, Leaf
 from ...guarantee import Neighbours, Step, unique_steps
 from ...schedules import shown, sketched
 from .estimate import SaddlePoint, SaddlePointEstimate
@@ -90,17 +89,17 @@ def estimate_level(delta: float) -> float:
 
 
 def composition_directions(
-    leaves: Sequence[Leaf], neighbours: Neighbours, delta: float
+    composition: Composition, neighbours: Neighbours, delta: float
 ) -> tuple[Direction, ...]:
     """Return the directions that must be bounded: one if every pair is its own reverse.
 
     Mechanisms are fitted to `delta`, and estimates are good down to it.
     """
-    mechanisms = _mechanisms(leaves, neighbours, delta)
-    sketched_leaves = sketched(leaves)
+    mechanisms = _mechanisms(composition, neighbours, delta)
+    sketched_leaves = sketched(composition)
     sketch = (
         mechanisms
-        if len(sketched_leaves) == len(leaves)
+        if len(sketched_leaves) == len(composition)
         else _mechanisms(sketched_leaves, neighbours, delta)
     )
     forward = _direction(mechanisms, sketch, delta, reverse=False)
@@ -110,12 +109,12 @@ def composition_directions(
 
 
 def _mechanisms(
-    leaves: Sequence[Leaf], neighbours: Neighbours, delta: float
+    composition: Composition, neighbours: Neighbours, delta: float
 ) -> list[tuple[DominatedMechanism, int]]:
     """Return the mechanism of every leaf, and how often it runs."""
     return [
         (_with_lower_pairs(mechanism, leaf), leaf.count)
-        for leaf, mechanism in zip(leaves, fitted(leaves, neighbours, delta), strict=True)
+        for leaf, mechanism in zip(composition, fitted(composition, neighbours, delta), strict=True)
     ]
 
 
@@ -129,15 +128,15 @@ def _with_lower_pairs(mechanism: DominatedMechanism, leaf: Leaf) -> DominatedMec
 
 
 def fitted(
-    leaves: Sequence[Leaf], neighbours: Neighbours, delta: float, rounds: int | None = None
+    composition: Composition, neighbours: Neighbours, delta: float, rounds: int | None = None
 ) -> list[DominatedMechanism]:
     """Return the mechanism of every leaf, as fits a question about `delta` of them all.
 
     `rounds` is how many releases there are in all, where the leaves are only some of them.
     """
-    rounds = sum(leaf.count for leaf in leaves) if rounds is None else rounds
+    rounds = composition.releases if rounds is None else rounds
     mechanisms = []
-    for leaf in leaves:
+    for leaf in composition:
         mechanism = leaf_pairs(leaf, neighbours)
         if mechanism.fitted is not None:
             other = mechanism.fitted(delta / rounds)
@@ -284,9 +283,9 @@ def _quantized(value: float) -> float:
     return math.exp(round(math.log(value) * ROUNDING_STEPS) / ROUNDING_STEPS)
 
 
-def participation(leaves: Sequence[Leaf]) -> float:
+def participation(composition: Composition) -> float:
     """Return a bound on the probability that a unit is drawn at all, which delta never exceeds."""
-    spared = sum(leaf.count * _log_spared(leaf.event) for leaf in leaves)
+    spared = sum(leaf.count * _log_spared(leaf.event) for leaf in composition)
     return -math.expm1(spared) * (1.0 + 1e-12)
 
 
@@ -307,7 +306,7 @@ def _log_spared(event: ev.Event) -> float:
     if isinstance(event, ev.WithReplacement):
         return event.batch * _log_rest(1.0 / event.population)
     if isinstance(event, ev.ClientSampled):
-        return _log_rest(event.clients_rate * min(participation(counted(event.event)), 1.0))
+        return _log_rest(event.clients_rate * min(participation(Composition.of(event.event)), 1.0))
     return -math.inf
 
 
@@ -315,12 +314,12 @@ def _log_rest(rate: float) -> float:
     return math.log1p(-rate) if rate < 1.0 else -math.inf
 
 
-def participation_steps(leaves: Sequence[Leaf], neighbours: Neighbours) -> tuple[Step, ...]:
-    for leaf in leaves:
+def participation_steps(composition: Composition, neighbours: Neighbours) -> tuple[Step, ...]:
+    for leaf in composition:
         leaf_pairs(leaf, neighbours)  # refuses what is not understood
     step = Step(
         "sampling",
-        f"A unit is drawn at all with probability at most {abs(participation(leaves)):.3g}. "
+        f"A unit is drawn at all with probability at most {abs(participation(composition)):.3g}. "
         "Delta is no smaller, so epsilon is 0.",
         "total variation distance of the two outputs",
         ("each unit joins each sample independently", f"neighbours: {neighbours}"),
@@ -329,10 +328,10 @@ def participation_steps(leaves: Sequence[Leaf], neighbours: Neighbours) -> tuple
 
 
 def composed_steps(
-    leaves: Sequence[Leaf], neighbours: Neighbours, widths: Sequence[float], delta: float
+    composition: Composition, neighbours: Neighbours, widths: Sequence[float], delta: float
 ) -> tuple[Step, ...]:
-    rounds = sum(leaf.count for leaf in leaves)
-    listed, summaries = shown(leaves)
+    rounds = composition.releases
+    listed, summaries = shown(composition)
     each = fitted(listed, neighbours, delta, rounds)
     steps = [*(step for mechanism in each for step in mechanism.steps), *summaries]
     how_many = f"{rounds:,} rounds" if rounds > 1 else "1 round"

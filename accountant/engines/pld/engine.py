@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from ...composition import Leaf
+from ...composition import Composition
 from ...errors import Unsupported
 from ...guarantee import Bounds, Neighbours
 from ...rootfinding import log_odds_over
@@ -89,66 +89,68 @@ class PldEngine:
         self.accuracy = accuracy
         self.tolerance = tolerance
 
-    def epsilon(self, leaves: Sequence[Leaf], delta: float, neighbours: Neighbours) -> Answer:
-        """Return bounds on the smallest epsilon at which `leaves` are (epsilon, delta)-DP.
+    def epsilon(self, composition: Composition, delta: float, neighbours: Neighbours) -> Answer:
+        """Return bounds on the smallest epsilon at which `composition` is (epsilon, delta)-DP.
 
         Raises `Unsupported` for leaves without a dominating pair here, and below
         `MIN_CERTIFIED_DELTA`.
         """
-        if participation(leaves) <= delta:
-            return Answer(Bounds.exactly(0.0), participation_steps(leaves, neighbours))
+        if participation(composition) <= delta:
+            return Answer(Bounds.exactly(0.0), participation_steps(composition, neighbours))
         _refuse_below_floor(delta)
-        directions = composition_directions(leaves, neighbours, delta)
-        return self._answer(leaves, neighbours, EpsilonAt(delta), directions)
+        directions = composition_directions(composition, neighbours, delta)
+        return self._answer(composition, neighbours, EpsilonAt(delta), directions)
 
-    def delta(self, leaves: Sequence[Leaf], epsilon: float, neighbours: Neighbours) -> Answer:
-        """Return bounds on the smallest delta at which `leaves` are (epsilon, delta)-DP."""
-        question, directions = self.delta_question(leaves, neighbours, epsilon)
-        answer = self._answer(leaves, neighbours, question, _needed_at(epsilon, directions))
-        participation_bound = participation(leaves)
+    def delta(self, composition: Composition, epsilon: float, neighbours: Neighbours) -> Answer:
+        """Return bounds on the smallest delta at which `composition` is (epsilon, delta)-DP."""
+        question, directions = self.delta_question(composition, neighbours, epsilon)
+        answer = self._answer(composition, neighbours, question, _needed_at(epsilon, directions))
+        participation_bound = participation(composition)
         if answer.bounds.upper <= participation_bound:
             return answer
         return replace(answer, bounds=checked_bounds(answer.bounds.lower, participation_bound))
 
     def estimate(
-        self, leaves: Sequence[Leaf], epsilon: float, delta: float, neighbours: Neighbours
+        self, composition: Composition, epsilon: float, delta: float, neighbours: Neighbours
     ) -> float:
         """Return about log(delta at epsilon / delta); nothing rests on it."""
-        participation_bound = participation(leaves)
+        participation_bound = participation(composition)
         if participation_bound == 0.0:
             return -math.inf
         _refuse_below_floor(delta)
         # The pair of a shuffled round costs most, and has rare losses so large that they, and not
         # what is likely, would decide where the saddle point lies.
-        shuffled = any("shuffle" in kind(leaf.event) for leaf in leaves)
+        shuffled = any("shuffle" in kind(leaf.event) for leaf in composition)
         if delta > MAX_SADDLE_POINT_DELTA or shuffled:
             return self.certificate(
-                leaves, epsilon, delta, neighbours, ESTIMATE_WIDTH_FACTOR
+                composition, epsilon, delta, neighbours, ESTIMATE_WIDTH_FACTOR
             ).log_excess
-        saddle, _ = worst_at(composition_directions(sketched(leaves), neighbours, delta), epsilon)
+        saddle, _ = worst_at(
+            composition_directions(sketched(composition), neighbours, delta), epsilon
+        )
         return log_odds_over(min(saddle.log_delta, math.log(participation_bound)), delta)
 
     def certificate(
         self,
-        leaves: Sequence[Leaf],
+        composition: Composition,
         epsilon: float,
         delta: float,
         neighbours: Neighbours,
         coarser: float = 1.0,
     ) -> Certificate:
-        """Return whether `leaves` are certified (epsilon, delta)-DP, and how far they are from it.
+        """Return whether `composition` is certified (epsilon, delta)-DP, and how far it is from it.
 
         `coarser` widens the grids: a cheaper certificate, which is as valid and less tight.
         The grids are those on which `epsilon` would answer, so that it agrees, and where the target
         is met, those on which `delta` would.  Directions other than the worst are first looked at
         on a coarser one, which is enough where they are not the worst even so.
         """
-        participation_bound = participation(leaves)
+        participation_bound = participation(composition)
         if participation_bound <= delta:
-            steps = participation_steps(leaves, neighbours)
+            steps = participation_steps(composition, neighbours)
             return Certificate((), participation_bound, epsilon, delta, self.tolerance, steps)
         _refuse_below_floor(delta)
-        directions = _needed_at(epsilon, composition_directions(leaves, neighbours, delta))
+        directions = _needed_at(epsilon, composition_directions(composition, neighbours, delta))
         question = EpsilonAt(delta)
         certified: list[CertifiedDirection] = []
         dismissed_epsilon, worst_log_delta = 0.0, -math.inf
@@ -165,9 +167,9 @@ class PldEngine:
         if epsilon == 0.0 and worst_log_delta > math.log(delta):
             # One order alone was looked at, which says nothing of epsilon in the other.
             dismissed_epsilon = math.inf
-        steps = composed_steps(leaves, neighbours, [each.width for each in certified], delta)
+        steps = composed_steps(composition, neighbours, [each.width for each in certified], delta)
         answered = partial(
-            self._delta_answered, leaves, epsilon, delta, neighbours, certified, directions
+            self._delta_answered, composition, epsilon, delta, neighbours, certified, directions
         )
         return Certificate(
             tuple(certified),
@@ -182,7 +184,7 @@ class PldEngine:
 
     def _delta_answered(
         self,
-        leaves: Sequence[Leaf],
+        composition: Composition,
         epsilon: float,
         delta: float,
         neighbours: Neighbours,
@@ -194,7 +196,9 @@ class PldEngine:
 
         Where it chooses the same grids, which is the rule, hardly anything is composed.
         """
-        question, directions = self.delta_question(leaves, neighbours, epsilon, directions, delta)
+        question, directions = self.delta_question(
+            composition, neighbours, epsilon, directions, delta
+        )
         certified_on = {each.grid: each for each in certified}
         log_delta = -math.inf
         needed = worst_first(question, _needed_at(epsilon, directions))
@@ -214,7 +218,7 @@ class PldEngine:
 
     def delta_question(
         self,
-        leaves: Sequence[Leaf],
+        composition: Composition,
         neighbours: Neighbours,
         epsilon: float,
         known_directions: Sequence[Direction] = (),
@@ -234,7 +238,9 @@ class PldEngine:
                 and not known_directions[0].adapted
                 and estimate_level(delta) == estimate_level(known_at)
             )
-            return known_directions if fit else composition_directions(leaves, neighbours, delta)
+            return (
+                known_directions if fit else composition_directions(composition, neighbours, delta)
+            )
 
         # A fixed point: the directions depend on delta, and delta on the directions.
         guess = INITIAL_DELTA
@@ -285,7 +291,7 @@ class PldEngine:
 
     def _answer(
         self,
-        leaves: Sequence[Leaf],
+        composition: Composition,
         neighbours: Neighbours,
         question: Question,
         directions: Sequence[Direction],
@@ -299,7 +305,7 @@ class PldEngine:
             lower, upper = max(lower, bounds.lower), max(upper, bounds.upper)
             widths.append(width)
         overall = Bounds(lower, upper)
-        steps = composed_steps(leaves, neighbours, widths, question.least_delta)
+        steps = composed_steps(composition, neighbours, widths, question.least_delta)
         worst, saddle = ordered[0]
         target_gap = question.tolerance(upper, self.tolerance, saddle)
         warnings = (

@@ -47,7 +47,7 @@ import numpy as np
 
 from ... import events as ev
 from ...arrays import FloatArray
-from ...composition import leaves
+from ...composition import release_of_group
 from ...errors import InvalidInput, Unsupported
 from ...guarantee import Neighbours, Step
 from ..base import require_both_drawn
@@ -119,7 +119,7 @@ def without_replacement(inner: ev.Event, rate: float, neighbours: Neighbours) ->
 
 def _all_but_few(inner: ev.Event, neighbours: Neighbours) -> DominatedMechanism:
     """Return a bound for rates that are rounded to 1: what the curves grow to as q grows."""
-    twice = leaves(ev.Group(2, inner))[0].event
+    twice = release_of_group(2, inner)
     two_steps = neighbours == "add-remove" or isinstance(inner, BARE)
     released = pairs(twice, "add-remove") if two_steps else pairs(inner, "replace-one")
     step = _step("Counted as if everybody were drawn.", neighbours)
@@ -254,14 +254,14 @@ def _present_or_zeroed_outcomes(noise: AdditiveNoise, rate: float) -> Pair:
 
 
 def _present_or_absent(inner: ev.Event, rate: float) -> DominatedMechanism:
-    (twice,) = leaves(ev.Group(2, inner))
+    twice = release_of_group(2, inner)
     if isinstance(inner, SHUFFLED):
         raise Unsupported(
             f"Fixed-size sampling of `{inner.type}` is not supported under add-remove.",
             "What a shuffled round reveals is known for a replaced unit only.",
             "Account it under replace-one.",
         )
-    sampled = pairs(ev.Poisson(rate, twice.event), "add-remove")
+    sampled = pairs(ev.Poisson(rate, twice), "add-remove")
     how = f"a drawn unit stands in for another one: two steps of the release, q = {rate:.6g}."
     step = _step(how, "add-remove", "one unit more or less, as large a sample")
     # Two steps of a class of mechanisms: no chain of them is known to attain the pair.
@@ -270,7 +270,7 @@ def _present_or_absent(inner: ev.Event, rate: float) -> DominatedMechanism:
 
 def _replaced(inner: ev.Event, rate: float, neighbours: Neighbours) -> DominatedMechanism:
     doubled = neighbours == "zero-out" and isinstance(inner, BARE)
-    event = leaves(ev.Group(2, inner))[0].event if doubled else inner
+    event = release_of_group(2, inner) if doubled else inner
     base = pairs(event, "replace-one")
     if not base.symmetric or not is_single_pair(base) or base.pair.continuous is not None:
         raise Unsupported(
@@ -281,7 +281,7 @@ def _replaced(inner: ev.Event, rate: float, neighbours: Neighbours) -> Dominated
     pair = sampled_outcomes(base.pair, rate)
     lower_pair = None
     if isinstance(inner, INTEGER_SUMS):
-        moved = leaves(ev.Group(2, inner))[0].event if neighbours == "replace-one" else inner
+        moved = release_of_group(2, inner) if neighbours == "replace-one" else inner
         lower_pair = pairs(ev.Poisson(rate, moved), "add-remove").lower_pair
     how = (
         "at orders 1 and above ((1-q) Q + q P, Q), below 1 (P, (1-q) P + q Q), (P, Q) the pair of "

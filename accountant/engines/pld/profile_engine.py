@@ -8,11 +8,10 @@ to each other as those of a question by itself; elsewhere that question is asked
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ...composition import Leaf
+from ...composition import Composition
 from ...guarantee import Bounds, Neighbours
 from ..base import Answer
 from .certificate import checked_bounds, upper_on
@@ -40,31 +39,31 @@ class ProfileEngine(PldEngine):
 
     def __init__(self) -> None:
         super().__init__()
-        self._remembered: dict[tuple[tuple[Leaf, ...], Neighbours], _Profile] = {}
-        self._misses: dict[tuple[tuple[Leaf, ...], Neighbours], int] = {}
+        self._remembered: dict[tuple[Composition, Neighbours], _Profile] = {}
+        self._misses: dict[tuple[Composition, Neighbours], int] = {}
 
-    def delta(self, leaves: Sequence[Leaf], epsilon: float, neighbours: Neighbours) -> Answer:
-        """Return bounds on the smallest delta at which `leaves` are (epsilon, delta)-DP."""
-        asked = tuple(leaves), neighbours
+    def delta(self, composition: Composition, epsilon: float, neighbours: Neighbours) -> Answer:
+        """Return bounds on the smallest delta at which `composition` is (epsilon, delta)-DP."""
+        asked = composition, neighbours
         tolerance = self.tolerance * NEARER
         last = self._remembered.get(asked)
         bounds = last.at(epsilon, tolerance) if last is not None else None
         if bounds is None and self._misses.get(asked, 0) < MAX_MISSES:
-            profile = self._profile(leaves, epsilon, neighbours)
+            profile = self._profile(composition, epsilon, neighbours)
             if profile is not None:
                 self._remembered[asked] = profile
                 bounds = profile.at(epsilon, tolerance)
             if bounds is None:
                 self._misses[asked] = self._misses.get(asked, 0) + 1
         if bounds is None:
-            return super().delta(leaves, epsilon, neighbours)
+            return super().delta(composition, epsilon, neighbours)
         return Answer(bounds, ())
 
     def _profile(
-        self, leaves: Sequence[Leaf], epsilon: float, neighbours: Neighbours
+        self, composition: Composition, epsilon: float, neighbours: Neighbours
     ) -> _Profile | None:
         """Return bounds around an epsilon, None where the worst data sets are not known."""
-        question, directions = self.delta_question(leaves, neighbours, epsilon)
+        question, directions = self.delta_question(composition, neighbours, epsilon)
         if not all(direction.is_tight for direction in directions):
             return None
         (worst, saddle), *others = worst_first(question, directions)
@@ -79,7 +78,7 @@ class ProfileEngine(PldEngine):
         for direction, its_saddle in others:
             coarse = self._grid(question, direction, its_saddle, COARSE_WIDTH_FACTOR)
             uppers.append((upper_on(replace(coarse, delta=scale))[0], direction.largest_loss))
-        return _Profile(epsilon, saddle.tilt, tuple(uppers), lower, participation(leaves))
+        return _Profile(epsilon, saddle.tilt, tuple(uppers), lower, participation(composition))
 
 
 @dataclass(frozen=True, eq=False)

@@ -68,7 +68,7 @@ import numpy as np
 from ... import events as ev
 from ...amplification.truncation import Cut, JoinDistribution
 from ...arrays import FloatArray
-from ...composition import leaves
+from ...composition import release_of_group
 from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
 from ..base import cut_instead
@@ -356,10 +356,9 @@ def _edge_share(inner: ev.Event, cut: Cut) -> float:
     """
     if cut.edge == 0.0 or cut.joined == 0.0:
         return 0.0
-    (doubled,) = leaves(ev.Group(2, inner))
+    doubled = release_of_group(2, inner)
     single_loss, double_loss = (
-        pairs(event, "add-remove").pair.loss_range(SHARING_TAIL)[1]
-        for event in (inner, doubled.event)
+        pairs(event, "add-remove").pair.loss_range(SHARING_TAIL)[1] for event in (inner, doubled)
     )
     # f1 / f such that both parts lose the same; a logistic function of the difference.
     log_odds = math.log(cut.edge) - math.log(cut.full) + double_loss - single_loss

@@ -40,7 +40,7 @@ import numpy as np
 
 from ... import events as ev
 from ...amplification.occurrences import OccurrenceCounts, presence
-from ...composition import leaves
+from ...composition import release_of_group
 from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
 from ..base import drawn_instead
@@ -98,17 +98,17 @@ def _always_drawn(event: ev.WithReplacement, neighbours: Neighbours) -> Dominate
             "Both data sets must hold a unit to draw.",
             "Ask under replace-one or zero-out.",
         )
-    (grouped,) = leaves(ev.Group(event.batch, event.event))
-    released = pairs(grouped.event, neighbours)
+    grouped = release_of_group(event.batch, event.event)
+    released = pairs(grouped, neighbours)
     return replace(released, steps=(*released.steps, _step(event, "all are the unit", neighbours)))
 
 
 def _present_or_absent(event: ev.WithReplacement) -> DominatedMechanism:
-    (twice,) = leaves(ev.Group(2, event.event))
+    twice = release_of_group(2, event.event)
     how = "each draw of the unit stands in for another one: two steps of the release"
     if isinstance(event.event, NOISY):
-        sampled = ev.Group(event.batch, ev.Poisson(1.0 / event.population, twice.event))
-        drawn = pairs(leaves(sampled)[0].event, "add-remove")
+        sampled = release_of_group(event.batch, ev.Poisson(1.0 / event.population, twice))
+        drawn = pairs(sampled, "add-remove")
         met = "attained by others at -1 and a unit at +1"
     else:
         drawn = DominatedMechanism(_replaced(event, "add-remove"), None, False, ())
@@ -128,13 +128,12 @@ def _attained(event: ev.WithReplacement, neighbours: Neighbours) -> tuple[Pair |
         if noise is None or not counts.exact:
             return hidden, None
         return Occurrences.of(counts, 2.0, 1.0, noise).attained(), hidden
-    (twice,) = leaves(ev.Group(2, event.event))
-    return pairs(_drawn_group(event.batch, rate, twice.event), "add-remove").lower_pair, hidden
+    twice = release_of_group(2, event.event)
+    return pairs(_drawn_group(event.batch, rate, twice), "add-remove").lower_pair, hidden
 
 
 def _drawn_group(batch: int, rate: float, inner: ev.Event) -> ev.Event:
-    (leaf,) = leaves(ev.Group(batch, ev.Poisson(rate, inner)))
-    return leaf.event
+    return release_of_group(batch, ev.Poisson(rate, inner))
 
 
 def _replaced(event: ev.WithReplacement, neighbours: Neighbours) -> Pair:
@@ -146,8 +145,8 @@ def _replaced(event: ev.WithReplacement, neighbours: Neighbours) -> Pair:
     counts = OccurrenceCounts.of(event.batch, event.population)
     parts: list[Pair] = []
     for number in counts.numbers.tolist():
-        (grouped,) = leaves(ev.Group(int(number), event.event))
-        parts.append(single_pair(without_replacement(grouped.event, rate, neighbours)))
+        grouped = release_of_group(int(number), event.event)
+        parts.append(single_pair(without_replacement(grouped, rate, neighbours)))
     shares = np.minimum(counts.weights / drawn, 1.0)
     weighted = list(zip(shares.tolist(), _as_far_as_all(parts), strict=True))
     if counts.tail > 0.0:

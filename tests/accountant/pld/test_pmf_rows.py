@@ -16,7 +16,7 @@ from scipy.special import log_ndtr
 from privplan.accountant import events as ev
 from privplan.accountant.account import account
 from privplan.accountant.calibrate import calibrate
-from privplan.accountant.composition import leaves
+from privplan.accountant.composition import Composition
 from privplan.accountant.engines.pld import pmf_rows
 from privplan.accountant.engines.pld.delta_bounds import informative_lower_pmf
 from privplan.accountant.engines.pld.families import MIN_FAMILY_PAIRS, families
@@ -226,7 +226,7 @@ def test_rows_that_need_too_many_points_are_treated_one_by_one(monkeypatch):
     assert result.lower <= exact.upper
     assert exact.lower <= result.upper
     assert result.gap <= 1e-3 * result.upper
-    assert len(leaves(_schedule(30))) == 30
+    assert len(Composition.of(_schedule(30))) == 30
 
 
 @for_each("needed", [0.0, -1.0, 1e300, math.inf, math.nan])

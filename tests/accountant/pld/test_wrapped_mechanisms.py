@@ -12,7 +12,7 @@ import math
 import pytest
 
 from privplan.accountant import events as ev
-from privplan.accountant.composition import Leaf, leaves
+from privplan.accountant.composition import Composition, Leaf
 from privplan.accountant.engines.pld.directions import composition_directions
 from privplan.accountant.engines.pld.engine import PldEngine
 from privplan.accountant.engines.pld.registry import composed, from_above, pairs, repeated
@@ -65,24 +65,24 @@ SLACK = 1.0 + 1e-9
 
 
 def _ends(event, neighbours, epsilon):
-    return PldEngine().delta(leaves(event), epsilon, neighbours).bounds
+    return PldEngine().delta(Composition.of(event), epsilon, neighbours).bounds
 
 
 def _epsilon(event, neighbours="add-remove"):
-    return PldEngine().epsilon(leaves(event), 1e-5, neighbours).bounds
+    return PldEngine().epsilon(Composition.of(event), 1e-5, neighbours).bounds
 
 
 @functools.cache
 def _released(event, neighbours):
     """Return an epsilon at which some of the release's delta is left, and the ends there."""
-    end = PldEngine().epsilon(leaves(event), 1e-2, neighbours).bounds.upper
+    end = PldEngine().epsilon(Composition.of(event), 1e-2, neighbours).bounds.upper
     epsilon = 0.5 * min(end, 20.0)
     return epsilon, _ends(event, neighbours, epsilon)
 
 
 def _known(event, neighbours):
     try:
-        return pairs(leaves(event)[0].event, neighbours)
+        return pairs(Composition.of(event)[0].event, neighbours)
     except PrivplanError:
         return None
 
@@ -234,6 +234,6 @@ def test_what_stands_beside_a_pair_counts_or_is_refused(wrapped, neighbours):
 
 def test_a_direction_holds_every_pair_of_its_leaves():
     mechanism = pairs(KEYS, "add-remove")
-    direction = composition_directions((Leaf(KEYS, 3),), "add-remove", 1e-6)[0]
+    direction = composition_directions(Composition([Leaf(KEYS, 3)]), "add-remove", 1e-6)[0]
     counts = [count for _, count in direction.dominating]
     assert counts == [3 * mechanism.power, *(3 * copies for _, copies in mechanism.beside)]
