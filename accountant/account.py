@@ -151,7 +151,7 @@ def bounds_on_deltas(
     >>> [round(bounds.upper, 4) for bounds in bounds_on_deltas(ev.Gaussian(1.0), [0.0, 1.0])]
     [0.3829, 0.1269]
     """
-    from .engines.pld.profile_engine import ProfileEngine
+    from .engines.pld.ask.profile_engine import ProfileEngine
 
     parts, relation = Composition.of(event), as_neighbours(neighbours)
     if parts.holds(ev.BestOf):
@@ -281,7 +281,7 @@ def with_scope(
     The one of `delta` and `epsilon` that was given is the query.
     """
     from .amplification.group import group_step
-    from .engines.pld.caveats import with_caveats
+    from .engines.pld.ask.caveats import with_caveats
 
     scope = tuple(group_step(size, relation) for size in group_sizes(event) if size > 1)
     answer = replace(answer, steps=unique_steps((*scope, *answer.steps)))

@@ -109,7 +109,7 @@ class PldCertifier:
     name = "pld"
 
     def __init__(self, epsilon: float, delta: float, relation: Neighbours) -> None:
-        from .engines.pld.engine import PldEngine
+        from .engines.pld.ask.engine import PldEngine
 
         self._engine = PldEngine()
         self.target = epsilon, delta, relation
@@ -119,7 +119,7 @@ class PldCertifier:
             return self._engine.certificate(parts, *self.target)
 
     def delta_log_excess(self, certificate: Certificate) -> float:
-        from .engines.pld.certificate import Certificate as PldCertificate
+        from .engines.pld.ask.certificate import Certificate as PldCertificate
 
         assert isinstance(certificate, PldCertificate)
         with guarded(self.name):
@@ -137,7 +137,7 @@ class PldCertifier:
         """Return it from a curve of delta at all epsilons, at one of its nodes."""
         import numpy as np
 
-        from .engines.pld.curve import delta_curves
+        from .engines.pld.compose.curve import delta_curves
 
         with guarded(self.name):
             curves = delta_curves(parts, self.target[2], TANGENT_ACCURACY)

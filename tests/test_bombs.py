@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.composition import Composition
-from privplan.accountant.engines.pld import cap
+from privplan.accountant.engines.pld.ask import cap
 from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.accountant.work import MOST_WORK, require_little_work, work_of
 from privplan.audit.check import bounds

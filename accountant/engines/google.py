@@ -73,7 +73,7 @@ class GoogleEngine:
 
     Raises `Unsupported` for every other event, and where the grid would not fit into memory.
 
-    >>> answer = GoogleEngine().epsilon([Leaf(ev.Gaussian(1.0), 1)], 1e-5, "add-remove")
+    >>> answer = GoogleEngine().epsilon(Composition.of(ev.Gaussian(1.0)), 1e-5, "add-remove")
     >>> round(answer.bounds.upper, 3)
     4.377
     """

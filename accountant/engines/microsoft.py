@@ -116,7 +116,7 @@ class MicrosoftEngine:
     Raises `Unsupported` for every other event, and where the library crashes, would run out of
     memory, or would lose delta in rounding.
 
-    >>> answer = MicrosoftEngine().epsilon([Leaf(ev.Gaussian(1.0), 1)], 1e-5, "add-remove")
+    >>> answer = MicrosoftEngine().epsilon(Composition.of(ev.Gaussian(1.0)), 1e-5, "add-remove")
     >>> answer.bounds.lower < 4.377 < answer.bounds.upper
     True
     """

@@ -29,7 +29,7 @@ from .. import validate
 from ..account import account, guarded
 from ..arrays import FloatArray
 from ..composition import Composition
-from ..engines.pld.curve import attained_curves
+from ..engines.pld.compose.curve import attained_curves
 from ..errors import EnginesDisagree, InvalidInput, Unsupported, kind_of
 from ..guarantee import Bounds, Neighbours, as_neighbours
 from .shapes import AttainedMiss, Lines, MissCeiling, SingleTests

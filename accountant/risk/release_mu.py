@@ -45,7 +45,7 @@ from ..composition import Composition, Leaf
 from ..engines.base import contribution, require_both_drawn
 from ..engines.correlated_noise import matrix_shift
 from ..engines.largest_losses import largest_losses
-from ..engines.pld.directions import composition_directions
+from ..engines.pld.compose.directions import composition_directions
 from ..errors import Unsupported
 from ..guarantee import Bounds, Neighbours
 

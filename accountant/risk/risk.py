@@ -27,7 +27,7 @@ from .. import validate
 from ..account import account
 from ..composition import Composition
 from ..decoding import named_keywords
-from ..engines.pld.directions import participation
+from ..engines.pld.compose.directions import participation
 from ..errors import InvalidInput
 from ..event_tree import events_inside, unit_of
 from ..guarantee import Bounds, Neighbours, Step, as_neighbours, unique_steps
@@ -322,7 +322,7 @@ def _steps(fpr: float, prior: float, guesses: int, from_fpr: float) -> tuple[Ste
             "conversion",
             "The other ends: the best test of two fixed data sets, by the losses that their pair "
             "has at least; of reconstruction, a guess.",
-            "derived in engines/pld/curve.py",
+            "derived in engines/pld/compose/curve.py",
             ("where no such data sets are known, tests at single epsilons, or guessing",),
         ),
         Step(

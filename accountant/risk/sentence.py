@@ -9,7 +9,7 @@ from typing import Final
 from .. import events as ev
 from .. import validate
 from ..composition import Composition
-from ..engines.pld.registry import pairs
+from ..engines.pld.pairs.registry import pairs
 from ..errors import Unsupported
 from ..guarantee import Neighbours
 from .trade_off import TradeOff, gaussian_mu, trade_off

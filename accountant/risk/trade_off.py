@@ -25,8 +25,8 @@ from .. import validate
 from ..account import account, bounds_on_delta, guarded
 from ..arrays import FloatArray
 from ..composition import Composition
-from ..engines.pld.curve import DeltaCurve, delta_curves
-from ..engines.pld.directions import participation
+from ..engines.pld.compose.curve import DeltaCurve, delta_curves
+from ..engines.pld.compose.directions import participation
 from ..errors import InvalidInput, Unsupported
 from ..guarantee import Bounds, Neighbours, as_neighbours
 from ..rootfinding import least_argument

@@ -18,8 +18,8 @@ import numpy as np
 from ...accountant.account import bounds_on_epsilon
 from ...accountant.arrays import FloatArray
 from ...accountant.composition import Composition
-from ...accountant.engines.pld.directions import composition_directions
-from ...accountant.engines.pld.engine import PldEngine
+from ...accountant.engines.pld.ask.engine import PldEngine
+from ...accountant.engines.pld.compose.directions import composition_directions
 from ...accountant.errors import PrivplanError
 from ...accountant.guarantee import Bounds
 from ...accountant.neighbours import as_neighbours

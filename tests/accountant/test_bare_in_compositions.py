@@ -14,7 +14,7 @@ from scipy.stats import laplace
 from privplan.accountant import events as ev
 from privplan.accountant.account import bounds_on_delta, bounds_on_epsilon
 from privplan.accountant.composition import Composition
-from privplan.accountant.engines.pld import caveats
+from privplan.accountant.engines.pld.ask import caveats
 from privplan.accountant.errors import PrivplanError, Unsupported
 from privplan.accountant.event_tree import events_inside
 

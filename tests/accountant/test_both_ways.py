@@ -11,7 +11,7 @@ from privplan.accountant import events as ev
 from privplan.accountant.account import bounds_on_delta, bounds_on_epsilon, engine_named
 from privplan.accountant.certified_search import UNKNOWNS, find_certified_value
 from privplan.accountant.composition import Composition
-from privplan.accountant.engines.pld.engine import PldEngine
+from privplan.accountant.engines.pld.ask.engine import PldEngine
 
 from ..cases import for_each
 

@@ -15,8 +15,8 @@ from privplan.accountant.account import account, bounds_on_epsilon
 from privplan.accountant.calibrate import calibrate
 from privplan.accountant.composition import Composition
 from privplan.accountant.engines.base import Answer
-from privplan.accountant.engines.pld.best_of_runs import RunCount, best_of_lower
-from privplan.accountant.engines.pld.caveats import with_caveats
+from privplan.accountant.engines.pld.ask.best_of_runs import RunCount, best_of_lower
+from privplan.accountant.engines.pld.ask.caveats import with_caveats
 from privplan.accountant.errors import EnginesDisagree
 from privplan.accountant.event_tree import rewritten
 from privplan.accountant.guarantee import Bounds

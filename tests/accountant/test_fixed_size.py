@@ -12,8 +12,8 @@ from dp_accounting.pld import privacy_loss_distribution as google
 from privplan.accountant import events as ev
 from privplan.accountant.account import account
 from privplan.accountant.composition import Composition
-from privplan.accountant.engines.pld.directions import participation
-from privplan.accountant.engines.pld.registry import pairs
+from privplan.accountant.engines.pld.compose.directions import participation
+from privplan.accountant.engines.pld.pairs.registry import pairs
 from privplan.accountant.errors import Unsupported
 
 from ..cases import for_each

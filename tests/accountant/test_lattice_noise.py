@@ -11,7 +11,7 @@ import pytest
 from privplan import account, calibrate
 from privplan import events as ev
 from privplan.accountant.composition import Composition
-from privplan.accountant.engines.pld.engine import PldEngine
+from privplan.accountant.engines.pld.ask.engine import PldEngine
 from privplan.accountant.errors import TargetUnreachable
 
 from ..cases import for_each

@@ -195,7 +195,7 @@ def test_epsilon_at_delta_0_is_above_that_at_any_delta(seed):
 
 
 def test_the_pair_of_the_pld_engine_has_the_same_largest_loss():
-    from privplan.accountant.engines.pld.registry import pairs
+    from privplan.accountant.engines.pld.pairs.registry import pairs
 
     for event, relation in itertools.product(
         (LAPLACE, ev.Poisson(0.2, LAPLACE), ev.DiscreteLaplace(2.0, 3), ev.Pure(0.3)), RELATIONS

@@ -14,7 +14,7 @@ from scipy.special import ndtr, ndtri
 from privplan.accountant import events as ev
 from privplan.accountant.account import account
 from privplan.accountant.composition import Composition
-from privplan.accountant.engines.pld.curve import delta_curves
+from privplan.accountant.engines.pld.compose.curve import delta_curves
 from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.accountant.guarantee import NEIGHBOURS, Neighbours
 from privplan.accountant.risk.trade_off import attained_trade_off

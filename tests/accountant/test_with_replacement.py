@@ -18,7 +18,7 @@ from privplan.accountant import events as ev
 from privplan.accountant.amplification.occurrences import OccurrenceCounts, presence
 from privplan.accountant.arrays import FloatArray
 from privplan.accountant.composition import Composition
-from privplan.accountant.engines.pld.directions import participation
+from privplan.accountant.engines.pld.compose.directions import participation
 from privplan.accountant.errors import Unsupported
 from privplan.accountant.guarantee import Bounds
 

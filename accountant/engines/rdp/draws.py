@@ -7,8 +7,8 @@ of samples of fixed size at rate q in which j > 0 units are replaced, and joint 
 
     e^((a-1) R(a)) <= sum_{j>0} (w_j/q) e^((a-1) R_j(a)).
 
-Both are derived in engines/pld/with_replacement.py.  Several releases on the same draws are one,
-whose group curves are the sums of theirs (joint.py).
+Both are derived in engines/pld/pairs/with_replacement.py.  Several releases on the same draws are
+one, whose group curves are the sums of theirs (joint.py).
 
 **A sampled client.**  (1-q) nothing + q P against (1-q) nothing + q Q have, whatever is composed in
 one round, e^((a-1) R(a)) = 1 - q + q e^((a-1) R_inner(a)) and the same largest loss.
@@ -151,7 +151,7 @@ def _step(event: ev.WithReplacement) -> Step:
         "sampling",
         f"{event.batch:,} draws of {event.population:,} units, with replacement.",
         "Balle, Barthe and Gaboardi 2018, Theorem 10, arXiv 1807.01647v2; derived in "
-        "engines/pld/with_replacement.py",
+        "engines/pld/pairs/with_replacement.py",
         ("a unit that is drawn j times contributes j times",),
     )
 

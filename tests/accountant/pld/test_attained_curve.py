@@ -9,7 +9,11 @@ from scipy.special import ndtr
 from privplan.accountant import events as ev
 from privplan.accountant.account import account
 from privplan.accountant.composition import Composition, Leaf
-from privplan.accountant.engines.pld.curve import AttainedCurve, attained_curves, delta_curves
+from privplan.accountant.engines.pld.compose.curve import (
+    AttainedCurve,
+    attained_curves,
+    delta_curves,
+)
 from privplan.accountant.guarantee import NEIGHBOURS, Neighbours
 
 from ...cases import for_each

@@ -16,8 +16,8 @@ from privplan.accountant import events as ev
 from privplan.accountant.account import account
 from privplan.accountant.composition import Composition
 from privplan.accountant.engines.pld import PldEngine
-from privplan.accountant.engines.pld.certificate import checked_bounds
-from privplan.accountant.engines.pld.questions import MIN_CERTIFIED_DELTA
+from privplan.accountant.engines.pld.ask.certificate import checked_bounds
+from privplan.accountant.engines.pld.compose.questions import MIN_CERTIFIED_DELTA
 from privplan.accountant.errors import EnginesDisagree, PrivplanError, Unsupported
 
 from ...cases import for_each

@@ -15,8 +15,8 @@ from scipy.special import ndtr
 import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.composition import Composition
-from privplan.accountant.engines.pld.directions import composition_directions
-from privplan.accountant.engines.pld.engine import PldEngine
+from privplan.accountant.engines.pld.ask.engine import PldEngine
+from privplan.accountant.engines.pld.compose.directions import composition_directions
 
 from ...cases import for_each
 

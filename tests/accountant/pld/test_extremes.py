@@ -10,9 +10,9 @@ import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.composition import Composition
 from privplan.accountant.engines.gdp import GdpEngine
-from privplan.accountant.engines.pld import delta_bounds
-from privplan.accountant.engines.pld.certificate import wide_interval_warnings
-from privplan.accountant.engines.pld.engine import PldEngine
+from privplan.accountant.engines.pld.ask.certificate import wide_interval_warnings
+from privplan.accountant.engines.pld.ask.engine import PldEngine
+from privplan.accountant.engines.pld.compose import delta_bounds
 from privplan.accountant.guarantee import Bounds
 from privplan.accountant.rootfinding import log_odds_over
 

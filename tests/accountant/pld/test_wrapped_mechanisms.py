@@ -13,9 +13,9 @@ import pytest
 
 from privplan.accountant import events as ev
 from privplan.accountant.composition import Composition, Leaf
-from privplan.accountant.engines.pld.directions import composition_directions
-from privplan.accountant.engines.pld.engine import PldEngine
-from privplan.accountant.engines.pld.registry import composed, from_above, pairs, repeated
+from privplan.accountant.engines.pld.ask.engine import PldEngine
+from privplan.accountant.engines.pld.compose.directions import composition_directions
+from privplan.accountant.engines.pld.pairs.registry import composed, from_above, pairs, repeated
 from privplan.accountant.errors import PrivplanError
 
 from ...cases import for_each
