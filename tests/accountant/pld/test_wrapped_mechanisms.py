@@ -166,8 +166,7 @@ def test_keys_that_fall_are_not_forgotten():
 def test_a_release_that_hides_the_unit_attains_less_than_one():
     event = ev.WithReplacement(3, 20, ev.Gaussian(2.0))
     mechanism = pairs(ev.ShuffledBatches(2, event), "zero-out")
-    assert mechanism.lower_pair is mechanism.lower_beside is None
-    assert mechanism.other_lower_pairs == ()
+    assert mechanism.attained == ()
 
 
 @for_each("event", [BINS, KEYS, GEOMETRIC, SHUFFLED], ids=lambda event: event.type)
@@ -181,9 +180,8 @@ def test_copies_of_a_mechanism_are_those_of_all_its_pairs(event):
     assert _counted(both) == _counted(mechanism) + _counted(many)
     above = from_above(many)
     assert _counted(above) == _counted(many)
-    assert above.lower_pair is above.lower_beside is None
-    assert above.other_lower_pairs == ()
-    assert above.class_pair is above.lower_power is None
+    assert above.attained == ()
+    assert above.class_pair is None
     if mechanism.fitted is not None:
         total = sum(count for _, count in _counted(mechanism.fitted(2e-7)))
         for form, factor in ((many, 5), (above, 5)):
@@ -191,7 +189,7 @@ def test_copies_of_a_mechanism_are_those_of_all_its_pairs(event):
 
 
 def _counted(mechanism):
-    return [(mechanism.pair, mechanism.power), *mechanism.beside]
+    return list(mechanism.dominating)
 
 
 @pytest.fixture
@@ -203,7 +201,9 @@ def laid_open_beside(monkeypatch):
         plain = pairs._functions[type(event)]
 
         def spoiled(event, neighbours, plain=plain):
-            return dataclasses.replace(plain(event, neighbours), beside=((nothing, 1),))
+            mechanism = plain(event, neighbours)
+            both = (*mechanism.dominating, (nothing, 1))
+            return dataclasses.replace(mechanism, dominating=both)
 
         monkeypatch.setitem(pairs._functions, type(event), spoiled)
 
@@ -236,4 +236,4 @@ def test_a_direction_holds_every_pair_of_its_leaves():
     mechanism = pairs(KEYS, "add-remove")
     direction = composition_directions(Composition([Leaf(KEYS, 3)]), "add-remove", 1e-6)[0]
     counts = [count for _, count in direction.dominating]
-    assert counts == [3 * mechanism.power, *(3 * copies for _, copies in mechanism.beside)]
+    assert counts == [3 * copies for _, copies in mechanism.dominating]

@@ -102,18 +102,14 @@ def _client_sampled(event: ev.ClientSampled, neighbours: Neighbours) -> Dominate
     release = _release(event, neighbours)
     pair = _visibly_sampled(release.pair, rate)
     # A pair that dominates and is attained stays one object: the engine then knows it is tight.
-    lower_pair = pair if release.lower_pair is release.pair else None
-    if lower_pair is None and release.lower_pair is not None:
-        lower_pair = _visibly_sampled(release.lower_pair, rate)
-    of_class = release.class_pair
-    return DominatedMechanism(
-        pair,
-        lower_pair,
-        release.symmetric,
-        (*release.steps, _step(rate, neighbours)),
-        other_lower_pairs=tuple(_visibly_sampled(each, rate) for each in release.other_lower_pairs),
-        class_pair=None if of_class is None else _visibly_sampled(of_class, rate),
+    attained = (
+        pair if each is release.pair else _visibly_sampled(each, rate)
+        for (each, _), *_ in release.attained
     )
+    of_class = release.class_pair
+    steps = (*release.steps, _step(rate, neighbours))
+    worst = None if of_class is None else _visibly_sampled(of_class, rate)
+    return DominatedMechanism.of(pair, attained, release.symmetric, steps, worst)
 
 
 def _release(event: ev.ClientSampled, neighbours: Neighbours) -> DominatedMechanism:
@@ -121,7 +117,7 @@ def _release(event: ev.ClientSampled, neighbours: Neighbours) -> DominatedMechan
     inner = Composition.of(event.event)
     if inner.single is not None and inner.fully_observed:
         release = leaf_pairs(inner[0], neighbours)
-        if is_single_pair(release) and release.lower_power in (None, 1):
+        if is_single_pair(release) and all(each[0][1] == 1 for each in release.attained):
             return release
     return _composition(inner, inner.worst(), neighbours)
 
@@ -148,13 +144,12 @@ def _composition(
         "connect the dots, arXiv 2207.04380",
         ("lower end: chords of the delta that two data sets attain, or one of these releases",),
     )
-    return DominatedMechanism(
+    return DominatedMechanism.of(
         two_sided(upper[-1].reverse(), upper[0]),
-        next(iter(attained), None),
+        attained,
         len(curves) == 1,
         (*steps, *summaries, together),
-        other_lower_pairs=tuple(attained[1:]),
-        class_pair=next(iter(_attained_pairs(worst, neighbours)), None) if worst != inner else None,
+        next(iter(_attained_pairs(worst, neighbours)), None) if worst != inner else None,
     )
 
 

@@ -5,6 +5,7 @@ The derivation of an answer of this engine.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -121,9 +122,10 @@ def _mechanisms(
 def _with_lower_pairs(mechanism: DominatedMechanism, leaf: Leaf) -> DominatedMechanism:
     """Return the mechanism with the lower pairs that this leaf may use."""
     if not leaf.fully_observed:
-        return replace(mechanism, lower_pair=None, other_lower_pairs=())
+        return replace(mechanism, attained=())
     if leaf.worst_of_class and mechanism.class_pair is not None:
-        return replace(mechanism, lower_pair=mechanism.class_pair)
+        worst = ((mechanism.class_pair, mechanism.dominating[0][1]),)
+        return replace(mechanism, attained=(worst, *mechanism.attained[1:]))
     return mechanism
 
 
@@ -141,9 +143,7 @@ def fitted(
         if mechanism.fitted is not None:
             other = mechanism.fitted(delta / rounds)
             steps = (other.steps[0], *mechanism.steps[1:])
-            mechanism = replace(
-                mechanism, pair=other.pair, power=other.power, beside=other.beside, steps=steps
-            )
+            mechanism = replace(mechanism, dominating=other.dominating, steps=steps)
         mechanisms.append(mechanism)
     return mechanisms
 
@@ -167,7 +167,7 @@ def _direction(
         _lower_pairs(sketch, sketched_pairs, reverse), estimate_level(delta)
     )
     others = []
-    for index in range(max(len(mechanism.other_lower_pairs) for mechanism, _ in mechanisms)):
+    for index in range(1, max(len(mechanism.attained) for mechanism, _ in mechanisms)):
         estimated = SaddlePointEstimate.of(
             _lower_pairs(sketch, sketched_pairs, reverse, index), estimate_level(delta)
         )
@@ -180,44 +180,35 @@ def _dominating(
 ) -> list[tuple[Pair, int]]:
     """Return the pairs that dominate, with their counts: one for each mechanism, then the pairs
     beside some of them."""
-    counted = [(mechanism.pair, count * mechanism.power) for mechanism, count in mechanisms]
-    counted += [
-        (pair, count * copies)
-        for mechanism, count in mechanisms
-        for pair, copies in mechanism.beside
+    counted = [(mechanism.dominating[:1], count) for mechanism, count in mechanisms]
+    counted += [(mechanism.dominating[1:], count) for mechanism, count in mechanisms]
+    return [
+        (pair.reverse() if reverse else pair, count * copies)
+        for together, count in counted
+        for pair, copies in together
     ]
-    return [(pair.reverse() if reverse else pair, count) for pair, count in counted]
 
 
 def _lower_pairs(
     mechanisms: Sequence[tuple[DominatedMechanism, int]],
     dominating: CountedPairs,
     reverse: bool,
-    other: int | None = None,
+    index: int = 0,
 ) -> list[tuple[Pair, int]]:
-    """Return the pairs that are attained, with their counts; of `other_lower_pairs` the one with
-    the index `other`, or the last, where there are any.
+    """Return the pairs that are attained, with their counts: of what each mechanism attains those
+    with this index, or the last.
 
     One that dominates too is the very object of `dominating`.
     """
     lower_pairs = []
     first_pairs = dominating[: len(mechanisms)]  # the rest are those beside them
     for (mechanism, count), (dominating_pair, _) in zip(mechanisms, first_pairs, strict=True):
-        pair = mechanism.lower_pair
-        if other is not None and mechanism.other_lower_pairs:
-            pair = mechanism.other_lower_pairs[min(other, len(mechanism.other_lower_pairs) - 1)]
-        if pair is None:
-            continue
-        # The lower pair may stand for fewer or more copies than the dominating one.
-        power = mechanism.lower_power
-        copies = count * (mechanism.power if power is None else power)
-        if pair is mechanism.pair:
-            lower_pairs.append((dominating_pair, copies))
-        else:
-            lower_pairs.append((pair.reverse() if reverse else pair, copies))
-        if mechanism.lower_beside is not None and pair is mechanism.lower_pair:
-            attained = mechanism.lower_beside
-            lower_pairs.append((attained.reverse() if reverse else attained, copies))
+        attained = mechanism.attained[index:][:1] or mechanism.attained[-1:]
+        for pair, copies in itertools.chain.from_iterable(attained):
+            if pair is mechanism.pair:
+                lower_pairs.append((dominating_pair, count * copies))
+            else:
+                lower_pairs.append((pair.reverse() if reverse else pair, count * copies))
     return lower_pairs
 
 

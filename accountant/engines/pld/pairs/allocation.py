@@ -50,7 +50,7 @@ from ..grid.noise import UNIT_ROUNDOFF, AdditiveNoise, GaussianNoise, LaplaceNoi
 from ..grid.pair import Pair
 from ..grid.pair_parts import AtomPair
 from .ratio_sums import COARSE_POINTS, MEAN_ZONE_POINTS, RATIO_TAIL_MASS, RatioSum, lattice
-from .registry import DominatedMechanism, from_above, pairs, repeated
+from .registry import DominatedMechanism, each_alone, from_above, pairs, repeated
 from .scores import MAX_SCORE_STEPS, maximum_pair, score_pair, strongest_pair
 
 MAX_LOG_RATIO: Final = 100.0
@@ -121,7 +121,7 @@ def _amplified(
         neighbours,
         f"lower end: a unit at +1{' or -1' if replaced else ''}, others at 0",
     )
-    return DominatedMechanism(pair, lower_pair, replaced, (step,), chosen, lower_power=1)
+    return DominatedMechanism(((pair, chosen),), each_alone([lower_pair]), replaced, (step,))
 
 
 def _strongest_lower_pair(

@@ -60,7 +60,7 @@ from ..grid.pair import Pair
 from ..grid.pair_parts import AtomPair
 from .allocation import additive_noise, lower_ratio_pair, mean_ratio, ratios_in_range
 from .ratio_sums import COARSE_POINTS
-from .registry import DominatedMechanism, composed, from_above, pairs, single_pair
+from .registry import DominatedMechanism, composed, each_alone, from_above, pairs, single_pair
 from .scores import MAX_SCORE_STEPS, maximum_pair, strongest_pair
 
 LAST_BATCH_INTERVALS: Final = 256
@@ -188,10 +188,9 @@ def _shuffled(event: ev.ShuffledBatches, neighbours: Neighbours) -> DominatedMec
     symmetric = release.symmetric and (lower_pair is None or neighbours == "replace-one")
     return replace(
         from_above(release),  # what one release attains, a hidden batch need not
-        lower_pair=lower_pair,
+        attained=each_alone([lower_pair]),
         symmetric=symmetric,
         steps=(*release.steps, step),
-        lower_power=1,
     )
 
 
@@ -217,10 +216,11 @@ def _record_more_or_less(event: ev.ShuffledBatches) -> DominatedMechanism:
     steps = (*replaced.steps, *removed.steps, step)
     if joint is not None:
         pair = single_pair(pairs(joint, "add-remove"))
-        return DominatedMechanism(pair, lower_pair, False, steps, lower_power=1)
+        return DominatedMechanism.of(pair, [lower_pair], False, steps)
     both = composed(replaced, removed)
     symmetric = both.symmetric and lower_pair is None
-    return replace(both, lower_pair=lower_pair, symmetric=symmetric, steps=steps, lower_power=1)
+    attained = each_alone([lower_pair])
+    return replace(both, attained=attained, symmetric=symmetric, steps=steps)
 
 
 @lru_cache(maxsize=32)

@@ -144,7 +144,7 @@ def _noisy_sum(
         met = "attained by others at -1 and a unit at +1"
         # The sum moves by two bounds here: the step of the unsampled sum does not apply.
         sampled = _step(statement, neighbours, met, "one unit more or less, as large a sample")
-        return DominatedMechanism(twice, twice, False, (sampled,))
+        return DominatedMechanism.of(twice, [twice], False, (sampled,))
     if neighbours == "replace-one":
         pair, lower_pair = two_sided(twice.reverse(), twice), twice
         statement = (
@@ -163,8 +163,8 @@ def _noisy_sum(
             f"{name}(0)), below 1 ({name}(0), (1-q) {name}(0) + q {name}(1)), q = {rate:.6g}."
         )
         met = "lower end: others at -1, a unit at +1 or 0"
-    return DominatedMechanism(
-        pair, lower_pair, False, (*mechanism, _step(statement, neighbours, met))
+    return DominatedMechanism.of(
+        pair, [lower_pair], False, (*mechanism, _step(statement, neighbours, met))
     )
 
 
@@ -297,7 +297,7 @@ def _replaced(inner: ev.Event, rate: float, neighbours: Neighbours) -> Dominated
         # Attained where the release answers whether the unit's old value is in the sample.
         of_class = Pair.of_outcomes(_mixed_above(base.class_pair, rate))
     steps = (*base.steps, _step(how, neighbours, *conditions))
-    return DominatedMechanism(pair, lower_pair, False, steps, class_pair=of_class)
+    return DominatedMechanism.of(pair, [lower_pair], False, steps, of_class)
 
 
 def _mixed_above(base: Pair, rate: float) -> AtomPair:

@@ -198,4 +198,4 @@ def replaced_records(size: int, sampled: ev.FixedSize) -> DominatedMechanism:
         tuple(group.weights.tolist()),
     )
     lower_pair = pairs(attained, "add-remove").lower_pair
-    return DominatedMechanism(pair, lower_pair, False, (group_step(size, "replace-one"), step))
+    return DominatedMechanism.of(pair, [lower_pair], False, (group_step(size, "replace-one"), step))

@@ -110,7 +110,7 @@ def _gaussian_mixture(event: ev.GaussianMixture, neighbours: Neighbours) -> Domi
         return worst_pair(0.0, 1.0, moving)
     replaced = neighbours == "replace-one"
     pair = group_pair(BinomialLoss(shifts, shifts if replaced else None))
-    return DominatedMechanism(pair, pair, replaced, (_step(event, neighbours),))
+    return DominatedMechanism.of(pair, [pair], replaced, (_step(event, neighbours),))
 
 
 def _step(event: ev.GaussianMixture, neighbours: Neighbours) -> Step:

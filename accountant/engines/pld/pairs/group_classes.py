@@ -88,7 +88,7 @@ def chained(
         ),
     )
     of_class = None if isinstance(record, ev.RandomizedResponse) else attained
-    return DominatedMechanism(pair, None, True, (step,), class_pair=of_class)
+    return DominatedMechanism.of(pair, [], True, (step,), of_class)
 
 
 def _geometric(size: int, epsilon: float) -> Pair:

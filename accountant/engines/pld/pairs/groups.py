@@ -109,8 +109,8 @@ def _group(event: ev.Group, neighbours: Neighbours) -> DominatedMechanism:
         pair = _on_integers(inner, losses)
     else:
         pair = group_pair(losses)
-    return DominatedMechanism(
-        pair, pair, neighbours == "replace-one", _steps(size, rate, inner, neighbours)
+    return DominatedMechanism.of(
+        pair, [pair], neighbours == "replace-one", _steps(size, rate, inner, neighbours)
     )
 
 

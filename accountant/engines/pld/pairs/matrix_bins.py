@@ -71,13 +71,11 @@ def _fitted_to(
     scouted = partial(scouted_epsilon, reach=float(contribution(neighbours)), delta=delta)
 
     above = min(compared.above, key=scouted)
-    first, *rest = _pairs_of(above, neighbours)
     mechanism = DominatedMechanism(
-        first,
-        None,
+        tuple((pair, 1) for pair in _pairs_of(above, neighbours)),
+        (),
         neighbours == "replace-one",  # whatever it is fitted to
         (_step(event, above, neighbours),),
-        beside=tuple((pair, 1) for pair in rest),
     )
     if not compared.shifts:
         return mechanism
@@ -87,14 +85,8 @@ def _fitted_to(
     along = _shifted_pair(compared.shifts, neighbours)
     if neighbours == "replace-one":
         along = strongest_pair([along, *_zeroed_pairs(compared, delta)], either_way=True)
-    if not attained:
-        return replace(mechanism, lower_pair=along)
-    return replace(
-        mechanism,
-        lower_pair=attained[0],
-        lower_beside=attained[1] if len(attained) > 1 else None,
-        other_lower_pairs=(along,),
-    )
+    together = tuple((pair, 1) for pair in attained)
+    return replace(mechanism, attained=tuple(each for each in (together, ((along, 1),)) if each))
 
 
 def _zeroed_pairs(compared: BinComparisons, delta: float) -> list[Pair]:

@@ -43,7 +43,7 @@ from ..grid.pair import Pair
 from ..grid.pair_parts import AtomPair
 from .matrix_bins import bins_mechanism
 from .outcomes import bare, integer_sum, no_guarantee, response, worst_pair
-from .registry import MIN_NOISE_MULTIPLIER, MIN_SAMPLING_RATE, DominatedMechanism, pairs
+from .registry import MIN_NOISE_MULTIPLIER, MIN_SAMPLING_RATE, DominatedMechanism, each_alone, pairs
 
 
 @pairs.register(ev.Gaussian)
@@ -60,7 +60,7 @@ def _matrix_gaussian(event: ev.MatrixGaussian, neighbours: Neighbours) -> Domina
     attained = None
     if correlated.attained is not None:
         attained = _gaussian(correlated.attained, neighbours).lower_pair
-    return replace(whole, lower_pair=attained, steps=(correlated.step, *whole.steps))
+    return replace(whole, attained=each_alone([attained]), steps=(correlated.step, *whole.steps))
 
 
 @pairs.register(ev.Laplace)
@@ -84,7 +84,7 @@ def noisy_sum(
         opposite = OppositeLaplaces if isinstance(noise, LaplaceNoise) else OppositeGaussians
         present, other = (1.0 - rate, rate, 0.0), (1.0 - rate, 0.0, rate)
         pair = mixtures(noise, (0.0, 1.0, -1.0), present, other, opposite(noise, rate))
-        return DominatedMechanism(pair, pair, True, _sum_steps(event, rate, neighbours))
+        return DominatedMechanism.of(pair, [pair], True, _sum_steps(event, rate, neighbours))
     reach = contribution(neighbours)
     noise = replace(noise, scale=noise.scale / reach)
     shift = SampledShift(noise, rate)
@@ -93,7 +93,7 @@ def noisy_sum(
         # The loss stays above log(1 - q), and small losses crowd there.
         lowest = math.log1p(-rate)
         pair = replace(pair, grid_atoms=(lowest,), support_end=(lowest, -1.0))
-    return DominatedMechanism(pair, pair, rate == 1.0, _sum_steps(event, rate, neighbours))
+    return DominatedMechanism.of(pair, [pair], rate == 1.0, _sum_steps(event, rate, neighbours))
 
 
 def mixtures(
@@ -187,7 +187,7 @@ def _poisson(event: ev.Poisson, neighbours: Neighbours) -> DominatedMechanism:
     if rate == 0.0:
         nothing = Pair.of_outcomes(AtomPair(np.zeros(1), np.zeros(1)))
         step = Step("sampling", "A rate of 0 releases nothing about anybody.", "by definition")
-        return DominatedMechanism(nothing, nothing, True, (step,))
+        return DominatedMechanism.of(nothing, [nothing], True, (step,))
     if rate < MIN_SAMPLING_RATE and not isinstance(inner, ev.NoGuarantee):
         pairs(inner, neighbours)  # refuses what is not understood
         return worst_pair(0.0, 1.0, rate)

@@ -91,7 +91,7 @@ def response(
         "Kairouz, Bonawitz, Ramage 2016, arXiv 1602.07387",
         (f"neighbours: {neighbours}",),
     )
-    return DominatedMechanism(exact, exact, rate == 1.0, (step,))
+    return DominatedMechanism.of(exact, [exact], rate == 1.0, (step,))
 
 
 def _response_outcomes(event: ev.RandomizedResponse) -> Outcomes:
@@ -138,7 +138,7 @@ def worst_pair(epsilon: float, delta: float, rate: float) -> DominatedMechanism:
             "they name a class of mechanisms, some of which lose less",
         ),
     )
-    return DominatedMechanism(pair, None, rate == 1.0, (step,))
+    return DominatedMechanism.of(pair, [], rate == 1.0, (step,))
 
 
 @pairs.register(ev.DiscreteGaussian)
@@ -185,7 +185,7 @@ def integer_sum(
         ),
     )
     symmetric = rate == 1.0 or neighbours == "replace-one"
-    return DominatedMechanism(pair, pair, symmetric, (step,))
+    return DominatedMechanism.of(pair, [pair], symmetric, (step,))
 
 
 def _discrete_gaussian_outcomes(event: ev.DiscreteGaussian, reach: int) -> Outcomes:

@@ -7,7 +7,7 @@ of that is forgotten.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from .... import events as ev
@@ -27,35 +27,56 @@ MAX_SUPPORT_SIZE = 4_000_000
 """Most outcomes of a discrete mechanism that are listed one by one."""
 
 
+CountedPairs = tuple[tuple[Pair, int], ...]
+"""Pairs that are composed in each run, each with its number of independent copies."""
+
+
 @dataclass(frozen=True)
 class DominatedMechanism:
-    """A mechanism with a pair that dominates it and, where known, pairs that it attains.
+    """A mechanism with the pairs that dominate it and, where known, those that it attains.
 
-    `pair` dominates it in the direction (with, without); `lower_pair`, where there is one, is
-    the pair of two fixed neighbouring data sets.  When `symmetric`, the other direction is the
-    same.  The mechanism is dominated by `power` independent copies of `pair`, and attains as
-    many of `lower_pair`, or `lower_power` of them where that is given.  `fitted(delta)`, where
-    there is one, is the same mechanism seen as fits a question about this delta: its pair, power,
-    `beside` and first step take the place of those here.  `other_lower_pairs` are those of
-    other fixed data sets, which may show more or less than `lower_pair`, by the question.
-    `beside` are other pairs, each with its own power, that are composed with `pair` in each run:
-    only all of them together dominate the mechanism, so whoever takes `pair` alone must refuse
-    where there are any.  `lower_beside` is attained together with each
-    `lower_pair`, not with the others.  `class_pair` is for an event that names a class of
-    mechanisms: the pair that the worst of them attains.
+    `dominating` dominate it in the direction (with, without), only all of them together: whoever
+    takes the first alone must refuse where there are more, or several copies.  Each of `attained`
+    is what two fixed neighbouring data sets show; which of them shows most depends on the question.
+    When `symmetric`, the other direction is the same.  `fitted(delta)`, where there is one, is the
+    same mechanism seen as fits a question about this delta: its dominating pairs and first step
+    take the place of those here.  `class_pair` is for an event that names a class of mechanisms:
+    the pair that the worst of them attains, as many times as `pair`.
     """
 
-    pair: Pair
-    lower_pair: Pair | None
+    dominating: CountedPairs
+    attained: tuple[CountedPairs, ...]
     symmetric: bool
     steps: tuple[Step, ...]
-    power: int = 1
-    lower_power: int | None = None
     fitted: Callable[[float], DominatedMechanism] | None = None
-    other_lower_pairs: tuple[Pair, ...] = ()
-    beside: tuple[tuple[Pair, int], ...] = ()
     class_pair: Pair | None = None
-    lower_beside: Pair | None = None
+
+    @classmethod
+    def of(
+        cls,
+        pair: Pair,
+        attained: Iterable[Pair | None],
+        symmetric: bool,
+        steps: tuple[Step, ...],
+        class_pair: Pair | None = None,
+    ) -> DominatedMechanism:
+        """Return a mechanism that one pair dominates, and that attains some, where not None."""
+        return cls(((pair, 1),), each_alone(attained), symmetric, steps, class_pair=class_pair)
+
+    @property
+    def pair(self) -> Pair:
+        """The first pair that dominates."""
+        return self.dominating[0][0]
+
+    @property
+    def lower_pair(self) -> Pair | None:
+        """The first pair that is attained, where any is known."""
+        return self.attained[0][0][0] if self.attained else None
+
+
+def each_alone(attained: Iterable[Pair | None], copies: int = 1) -> tuple[CountedPairs, ...]:
+    """Return what is attained by each of some pairs, where not None, without the others."""
+    return tuple(((pair, copies),) for pair in attained if pair is not None)
 
 
 pairs: Registry[DominatedMechanism] = Registry(
@@ -103,14 +124,16 @@ def leaf_pairs(leaf: Leaf, neighbours: Neighbours) -> DominatedMechanism:
 def repeated(mechanism: DominatedMechanism, count: int) -> DominatedMechanism:
     """Return `count` independent releases, all seen, as one mechanism, from above and below."""
     fitted = mechanism.fitted
-    lower_power = mechanism.power if mechanism.lower_power is None else mechanism.lower_power
     return replace(
         mechanism,
-        power=mechanism.power * count,
-        beside=tuple((pair, copies * count) for pair, copies in mechanism.beside),
-        lower_power=lower_power * count,
+        dominating=_times(mechanism.dominating, count),
+        attained=tuple(_times(each, count) for each in mechanism.attained),
         fitted=None if fitted is None else lambda delta: repeated(fitted(delta / count), count),
     )
+
+
+def _times(counted: CountedPairs, count: int) -> CountedPairs:
+    return tuple((pair, copies * count) for pair, copies in counted)
 
 
 def composed(first: DominatedMechanism, second: DominatedMechanism) -> DominatedMechanism:
@@ -120,33 +143,24 @@ def composed(first: DominatedMechanism, second: DominatedMechanism) -> Dominated
         return composed(_fitted(first, 0.5 * delta), _fitted(second, 0.5 * delta))
 
     return DominatedMechanism(
-        first.pair,
-        None,
+        first.dominating + second.dominating,
+        (),
         first.symmetric and second.symmetric,
         (*first.steps, *second.steps),
-        first.power,
-        beside=(*first.beside, (second.pair, second.power), *second.beside),
-        fitted=None if first.fitted is None and second.fitted is None else fitted,
+        None if first.fitted is None and second.fitted is None else fitted,
     )
 
 
 def from_above(mechanism: DominatedMechanism) -> DominatedMechanism:
     """Return the mechanism with nothing that is attained."""
     fitted = mechanism.fitted
-    return replace(
-        mechanism,
-        lower_pair=None,
-        lower_power=None,
-        other_lower_pairs=(),
-        lower_beside=None,
-        class_pair=None,
-        fitted=None if fitted is None else lambda delta: from_above(fitted(delta)),
-    )
+    above = None if fitted is None else lambda delta: from_above(fitted(delta))
+    return replace(mechanism, attained=(), class_pair=None, fitted=above)
 
 
 def is_single_pair(mechanism: DominatedMechanism) -> bool:
     """Return whether one copy of `pair` dominates the mechanism, with nothing beside it."""
-    return mechanism.power == 1 and not mechanism.beside
+    return [copies for _, copies in mechanism.dominating] == [1]
 
 
 def single_pair(mechanism: DominatedMechanism) -> Pair:

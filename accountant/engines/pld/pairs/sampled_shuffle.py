@@ -32,7 +32,7 @@ from ....errors import Unsupported
 from ....guarantee import Neighbours, Step
 from ..grid.pair import LaterPair, Pair
 from ..grid.pair_parts import AtomPair
-from .registry import DominatedMechanism, from_above, pairs, repeated, single_pair
+from .registry import DominatedMechanism, each_alone, from_above, pairs, repeated, single_pair
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +84,7 @@ def shuffled_round(event: ev.Event, neighbours: Neighbours) -> DominatedMechanis
             "derived in amplification/shuffling/attained.py",
         )
         steps = (*steps, test)
-    return DominatedMechanism(pair, lower_pair, True, steps, class_pair=class_pair)
+    return DominatedMechanism.of(pair, [lower_pair], True, steps, class_pair)
 
 
 def _sharpest(tests: tuple[LogPair, ...]) -> Pair | None:
@@ -137,14 +137,13 @@ def _coordinates(
     def fitted(delta: float) -> DominatedMechanism:
         return _coordinates(event, neighbours, _failure(delta))
 
+    pair = LaterPair(partial(_pair, event, bound, neighbours))
     return DominatedMechanism(
-        LaterPair(partial(_pair, event, bound, neighbours)),
-        lower_pair,
+        ((pair, bound.copies),),
+        each_alone([lower_pair], copies),
         lower_pair is None or neighbours == "replace-one",
         steps,
-        bound.copies,
-        lower_power=copies,
-        fitted=fitted if event.selection == "oblivious" else None,
+        fitted if event.selection == "oblivious" else None,
     )
 
 

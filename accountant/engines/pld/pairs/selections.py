@@ -38,7 +38,7 @@ from ..grid.pair import Pair
 from ..grid.pair_parts import AtomPair
 from .noisy_sums import noisy_sum
 from .outcomes import worst_pair
-from .registry import DominatedMechanism, pairs
+from .registry import CountedPairs, DominatedMechanism, each_alone, pairs
 
 MAX_COUNTS: Final = 100_000
 """Most counts that are walked through until a key is likelier kept than not."""
@@ -79,19 +79,16 @@ def _truncated_geometric(
         pair = _envelope(epsilon, delta, kept)
     lower = None if kept is None else _at_the_chord(epsilon, delta, kept)
     new = _new_key(delta, 1.0 - _PROBABILITY_ROUNDING, replaced=replaced)
-    falling = ((pair.reverse(), keys),) if replaced else ()
     # Replaced: keys of the old value lose a unit and those of the new one win one.
-    lost = lower.reverse() if replaced and lower is not None else None
-    return DominatedMechanism(
-        pair,
-        new if lower is None else lower,
-        False,
-        (step,),
-        power=keys,
-        other_lower_pairs=() if lower is None else (new,),
-        beside=falling,
-        lower_beside=lost,
-    )
+    attained = each_alone([lower, new], keys)
+    if replaced and lower is not None:
+        attained = (_either_way(lower, keys), *attained[1:])
+    dominating = _either_way(pair, keys) if replaced else ((pair, keys),)
+    return DominatedMechanism(dominating, attained, False, (step,))
+
+
+def _either_way(pair: Pair, keys: int) -> CountedPairs:
+    return (pair, keys), (pair.reverse(), keys)
 
 
 def _at_the_chord(epsilon: float, delta: float, kept: float) -> Pair | None:
@@ -186,15 +183,8 @@ def _threshold(event: ev.ThresholdSelection, neighbours: Neighbours) -> Dominate
     if replaced:
         sure = -math.expm1(0.5 * math.log1p(-sure)) if sure < 1.0 else 1.0
     attained = _new_key(sure, 1.0 - _PROBABILITY_ROUNDING, replaced=replaced)
-    return DominatedMechanism(
-        moved,
-        moved,
-        replaced,
-        (step,),
-        power=counts,
-        other_lower_pairs=(attained,),
-        beside=((dominating, keys),),
-    )
+    together = (moved, counts), (dominating, keys)
+    return DominatedMechanism(together, each_alone([moved, attained], counts), replaced, (step,))
 
 
 def shown_alone(event: ev.ThresholdSelection) -> float:

@@ -273,7 +273,7 @@ def _truncated(event: ev.TruncatedPoisson, neighbours: Neighbours) -> DominatedM
     )
     steps = (*poisson.steps, *sampled.steps[:-1], cutting)
     symmetric = neighbours == "replace-one"
-    return DominatedMechanism(sampled.pair, lower_pair, symmetric, steps, other_lower_pairs=crowds)
+    return DominatedMechanism.of(sampled.pair, [lower_pair, *crowds], symmetric, steps)
 
 
 @lru_cache(maxsize=32)
@@ -308,7 +308,7 @@ def _distinguished(
     full = without_replacement(inner, cut.rate, neighbours)
     pair = mixture_of_pairs([(cut.spared, single_pair(poisson)), (cut.full, single_pair(full))])
     step = _step(f"Then it replaces another at rate {cut.rate:.6g}; the two cases are told apart.")
-    return DominatedMechanism(pair, None, False, (full.steps[-1], step))
+    return DominatedMechanism.of(pair, [], False, (full.steps[-1], step))
 
 
 def _split_full_samples(
@@ -345,7 +345,7 @@ def _split_full_samples(
         f"Then it counts as one unit more than {edge_rate:.3g} of the samples that lack one, and "
         f"as one in another's place in {full_rate:.3g} of the full ones."
     )
-    return DominatedMechanism(pair, None, False, (at_full.steps[-1], step))
+    return DominatedMechanism.of(pair, [], False, (at_full.steps[-1], step))
 
 
 def _edge_share(inner: ev.Event, cut: Cut) -> float:

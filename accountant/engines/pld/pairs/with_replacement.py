@@ -78,7 +78,7 @@ def _with_replacement(event: ev.WithReplacement, neighbours: Neighbours) -> Domi
     else:
         dominated = _told_apart(noise, batch, population, neighbours)
         how = "the bound of occurrences.py at every order"
-    lower_pair, second = _attained(event, neighbours)
+    attained = _attained(event, neighbours)
     step = _step(
         event,
         f"{how}, q = {presence(batch, population):.6g}",
@@ -86,8 +86,7 @@ def _with_replacement(event: ev.WithReplacement, neighbours: Neighbours) -> Domi
         "lower end: others at -1 or at 0",
     )
     steps = (*pairs(inner, neighbours).steps, step)
-    others = () if second is None else (second,)
-    return DominatedMechanism(dominated, lower_pair, False, steps, other_lower_pairs=others)
+    return DominatedMechanism.of(dominated, attained, False, steps)
 
 
 def _always_drawn(event: ev.WithReplacement, neighbours: Neighbours) -> DominatedMechanism:
@@ -111,7 +110,7 @@ def _present_or_absent(event: ev.WithReplacement) -> DominatedMechanism:
         drawn = pairs(sampled, "add-remove")
         met = "attained by others at -1 and a unit at +1"
     else:
-        drawn = DominatedMechanism(_replaced(event, "add-remove"), None, False, ())
+        drawn = DominatedMechanism.of(_replaced(event, "add-remove"), [], False, ())
         met = "no lower end is known"
     return replace(drawn, steps=(_step(event, how, "add-remove", met),))
 
