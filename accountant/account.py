@@ -18,7 +18,7 @@ from .engine_order import engines_for
 from .engines.base import Answer, Engine
 from .errors import EnginesDisagree, InvalidInput, Unsupported
 from .event_tree import group_sizes, observer_of, unit_of
-from .guarantee import Bounds, Guarantee, Step, unique_steps
+from .guarantee import Bounds, Guarantee, Step, agreed, unique_steps
 from .neighbours import Neighbours, as_neighbours
 
 _ENGINES: Final = {
@@ -189,15 +189,9 @@ def _with_class_lower(
     )
     if lower <= answer.bounds.lower * (1.0 + _MARKED_GAIN):
         return answer
-    if lower > upper * (1.0 + _MARKED_GAIN):
-        raise EnginesDisagree(
-            f"The worst mechanism of a class loses {rounding.down(lower)} at least, and "
-            f"all of them lose {rounding.up(upper)} at most.",
-            "Both cannot be true, so one of them is wrong and no number is given.",
-            "Please report this event to the authors of privplan.",
-        )
+    worst, most = "The worst mechanism of a class loses", "and all of them lose"
+    bounds = agreed(lower, upper, worst, most, _MARKED_GAIN)
     steps = unique_steps((*answer.steps, OF_CLASS))
-    bounds = Bounds(min(lower, upper), upper)
     return replace(answer, bounds=bounds, steps=steps, lower_of_class=True)
 
 
@@ -332,14 +326,12 @@ def combine(answers: dict[str, Answer], *, forced: bool = False) -> tuple[Answer
     # Every upper end is a guarantee, and every lower end a limit on all: take the tightest of each.
     best = min(answers, key=lambda name: answers[name].bounds.upper)
     highest_lower = max(answers, key=lambda name: answers[name].bounds.lower)
-    upper, lower = answers[best].bounds.upper, answers[highest_lower].bounds.lower
-    if lower > upper:
-        raise EnginesDisagree(
-            f"The {highest_lower} engine shows at least {lower:.9g}, the {best} engine at most "
-            f"{upper:.9g}.",
-            "Both cannot be true, so one of them is wrong and no number is given.",
-            "Please report this event to the authors of privplan.",
-        )
+    bounds = agreed(
+        answers[highest_lower].bounds.lower,
+        answers[best].bounds.upper,
+        f"The {highest_lower} engine shows",
+        f"the {best} engine",
+    )
     others = [name for name in answers if name != best]
     checks = tuple(
         Step(
@@ -352,14 +344,16 @@ def combine(answers: dict[str, Answer], *, forced: bool = False) -> tuple[Answer
         for name in others
     )
     # The derivation holds the steps of both ends.
-    lower_steps = answers[highest_lower].steps if highest_lower != best and lower > 0.0 else ()
+    lower_steps = (
+        answers[highest_lower].steps if highest_lower != best and bounds.lower > 0.0 else ()
+    )
     steps = unique_steps((*answers[best].steps, *lower_steps, *checks))
     if not others:
         why = "was asked for" if forced else "has an answer here"
         only = Step("cross-check", f"None: only the {best} engine {why}.", "not cross-checked")
         steps = (*steps, only)
     warnings = answers[best].warnings
-    return Answer(Bounds(lower, upper), steps, warnings), best
+    return Answer(bounds, steps, warnings), best
 
 
 @contextlib.contextmanager

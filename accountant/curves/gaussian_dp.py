@@ -30,10 +30,9 @@ from ..account import bounds_on_delta
 from ..composition import Composition
 from ..engines.gdp import gaussian_delta
 from ..errors import Unsupported
-from ..guarantee import Bounds, Step
+from ..guarantee import Bounds, Step, agreed
 from ..neighbours import Neighbours, as_neighbours
 from ..risk import risk
-from ..risk.attack_power import ordered
 from ..risk.release_mu import (
     FUNCTION_ERROR,
     MU_ROUNDING,
@@ -108,8 +107,7 @@ def gdp(event: ev.EventLike, *, neighbours: str = "add-remove") -> GdpGuarantee:
         raise _unknown(parts, relation)
     if lower < upper * (1.0 - 1e-9):
         lower = max(lower, _shown_by_deltas(known, relation, upper))
-    ordered(lower * (1.0 - 1e-9), upper)  # beyond rounding the ends contradict each other
-    return GdpGuarantee(Bounds(min(lower, upper), upper), relation, (step,))
+    return GdpGuarantee(agreed(lower, upper, rounding=1e-9), relation, (step,))
 
 
 def _has_its_own_delta(event: ev.Event) -> bool:

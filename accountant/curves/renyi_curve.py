@@ -29,8 +29,8 @@ from ..engines import rdp as _rdp  # noqa: F401  (it enters the curves of all ev
 from ..engines.rdp.conversion import epsilon_at_orders, log_delta_at_orders
 from ..engines.rdp.curves import Curve, curve
 from ..engines.rdp.moments import RENYI_OUTWARD_FACTOR
-from ..errors import EnginesDisagree, InvalidInput
-from ..guarantee import Bounds, Guarantee, Step, unique_steps
+from ..errors import InvalidInput
+from ..guarantee import Bounds, Guarantee, Step, agreed, unique_steps
 from ..neighbours import Neighbours, as_neighbours
 from ..schedules import shown
 
@@ -83,12 +83,8 @@ def lower_divergence(parts: Sequence[tuple[Curve, Leaf]], orders: FloatArray) ->
 def checked_ends(lower: FloatArray, upper: FloatArray, quantity: str) -> None:
     """Raise `EnginesDisagree` where a lower end lies above an upper end."""
     crossed = np.flatnonzero(lower > upper)
-    if crossed.size:
-        raise EnginesDisagree(
-            f"{quantity} is at least {lower[crossed[0]]:.9g} and at most {upper[crossed[0]]:.9g}.",
-            "Both cannot be true, so one of them is wrong and no number is given.",
-            "Please report this event to the authors of privplan.",
-        )
+    for first in crossed[:1]:
+        agreed(float(lower[first]), float(upper[first]), f"{quantity} is")
 
 
 def _at(values: Divergence, orders: FloatArray, unknown: float) -> FloatArray:

@@ -30,8 +30,8 @@ from ..account import account, guarded
 from ..arrays import FloatArray
 from ..composition import Composition
 from ..engines.pld.compose.curve import attained_curves
-from ..errors import EnginesDisagree, InvalidInput, Unsupported, kind_of
-from ..guarantee import Bounds, Neighbours, as_neighbours
+from ..errors import InvalidInput, Unsupported, kind_of
+from ..guarantee import Bounds, Neighbours, agreed, as_neighbours
 from .shapes import AttainedMiss, Lines, MissCeiling, SingleTests
 from .trade_off import (
     FALLBACK_EPSILONS,
@@ -78,7 +78,7 @@ class AttackPower:
             high = float(ndtr(cut - self.mu.lower)) * (1.0 + NORMAL_ROUNDING)
             # Where Phi underflows something is missed all the same.
             return Bounds(low, min(max(high, sys.float_info.min), 1.0))
-        return ordered(self._floor(fpr), self._ceiling(fpr))
+        return agreed(self._floor(fpr), self._ceiling(fpr))
 
     def _floor(self, fpr: float) -> float:
         return min(floor.at(fpr) for floor in self.floors)
@@ -107,7 +107,7 @@ class AttackPower:
         elif self.largest_loss < 700.0:
             grown = math.exp(self.largest_loss) * (1.0 + 1e-12) * fpr
             upper = min(upper, max(grown, fpr))
-        return ordered(max(lower, fpr), max(upper, fpr))
+        return agreed(max(lower, fpr), max(upper, fpr))
 
     def attained_delta(self, epsilon: float) -> float:
         """Return a lower bound on delta at one epsilon, 0 or above, by tests that are known."""
@@ -129,18 +129,7 @@ class AttackPower:
         """Bounds on the FPR at which it equals the miss rate of the best test."""
         lower, _ = _crossing(self._floor)
         _, upper = _crossing(self._ceiling)
-        return ordered(lower, upper)
-
-
-def ordered(lower: float, upper: float) -> Bounds:
-    """Return the bounds; raise `EnginesDisagree` if what is attained exceeds what is proven."""
-    if lower > upper:
-        raise EnginesDisagree(
-            f"A test shows at least {lower:.17g}, and at most {upper:.17g} is proven.",
-            "Both cannot be true, so one of them is wrong and no number is given.",
-            "Please report this event to the authors of privplan.",
-        )
-    return Bounds(lower, upper)
+        return agreed(lower, upper)
 
 
 def _crossing(miss: Callable[[float], float]) -> tuple[float, float]:

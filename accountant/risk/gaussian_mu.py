@@ -21,8 +21,8 @@ from scipy.special import ndtri
 
 from ..arrays import FloatArray
 from ..composition import Composition
-from ..guarantee import Bounds, Neighbours
-from .attack_power import AttackPower, ordered
+from ..guarantee import Bounds, Neighbours, agreed
+from .attack_power import AttackPower
 from .release_mu import composed_mu
 from .shapes import ULP, Lines
 
@@ -51,7 +51,7 @@ def gaussian_mu_from(power: AttackPower, from_fpr: float) -> Bounds:
         _largest_on(floor, from_fpr, max(meeting.upper, from_fpr)) for floor in power.floors
     )
     lower = _attained_on(power, from_fpr, max(meeting.lower, from_fpr))
-    return ordered(lower, upper)
+    return agreed(lower, upper)
 
 
 def gaussian_mu_everywhere(
@@ -70,7 +70,7 @@ def gaussian_mu_everywhere(
     # What shows the unit for certain, with some probability, does so at FPR 0.
     if power.miss(0.0).upper < 1.0:
         lower = math.inf
-    return ordered(lower, upper)
+    return agreed(lower, upper)
 
 
 def _largest_on(floor: Lines, low: float, high: float) -> float:

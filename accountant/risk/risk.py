@@ -30,9 +30,9 @@ from ..decoding import named_keywords
 from ..engines.pld.compose.directions import participation
 from ..errors import InvalidInput
 from ..event_tree import events_inside, unit_of
-from ..guarantee import Bounds, Neighbours, Step, as_neighbours, unique_steps
+from ..guarantee import Bounds, Neighbours, Step, agreed, as_neighbours, unique_steps
 from ..rounding import as_given
-from .attack_power import AttackPower, attack_power, ordered
+from .attack_power import AttackPower, attack_power
 from .gaussian_mu import gaussian_mu_everywhere, gaussian_mu_from
 from .sentence import attack_sentence
 from .trade_off import delta_by_larger_epsilons, trade_off
@@ -256,8 +256,8 @@ def _gaussians(
     mu = gaussian_mu_from(power, from_fpr)
     everywhere = gaussian_mu_everywhere(power, Composition.of(event), relation)
     upper = min(mu.upper, everywhere.upper)
-    mu = ordered(mu.lower, upper)
-    return mu, ordered(max(everywhere.lower, mu.lower), everywhere.upper)
+    mu = agreed(mu.lower, upper)
+    return mu, agreed(max(everywhere.lower, mu.lower), everywhere.upper)
 
 
 def _delta(event: ev.Event, epsilon: float, relation: Neighbours, power: AttackPower) -> Bounds:
@@ -275,7 +275,7 @@ def _nearer(
         participation(Composition.of(event)),
         delta_by_larger_epsilons(event, relation, epsilon),
     )
-    return ordered(max(delta.lower, power.attained_delta(epsilon)), upper)
+    return agreed(max(delta.lower, power.attained_delta(epsilon)), upper)
 
 
 def _bayes_risk(

@@ -13,9 +13,9 @@ from typing import Final
 
 from .... import events as ev
 from ....composition import Composition
-from ....errors import EnginesDisagree, counted
+from ....errors import counted
 from ....event_tree import group_sizes
-from ....guarantee import Bounds, Neighbours, Step, unique_steps
+from ....guarantee import Bounds, Neighbours, Step, agreed, unique_steps
 from ....sensitivity.matrix import sensitivity_bounds, strategy_steps
 from ...base import Answer
 from ...correlated_noise import HIDDEN_BIN, rests_on
@@ -106,14 +106,7 @@ def _with_search_bound(
     if search_bound is None or search_bound[0] <= answer.bounds.lower:
         return answer
     lower, step = search_bound
-    if lower > answer.bounds.upper:
-        raise EnginesDisagree(
-            f"A search with this random number of runs shows at least {lower:.9g}, and the upper "
-            f"end is {answer.bounds.upper:.9g}.",
-            "Both cannot be true, so one of them is wrong and no number is given.",
-            "Please report this event to the authors of privplan.",
-        )
-    bounds = Bounds(lower, answer.bounds.upper)
+    bounds = agreed(lower, answer.bounds.upper, "A search with this random number of runs shows")
     return replace(answer, bounds=bounds, steps=unique_steps((*answer.steps, step)))
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from ....errors import EnginesDisagree, Unsupported
-from ....guarantee import Bounds, Step
+from ....errors import Unsupported
+from ....guarantee import Bounds, Step, agreed
 from ....rootfinding import log_odds_over
 from ..compose.delta_bounds import DeltaBound, fitting_width, lower_delta_bound, upper_delta_bound
 from ..compose.directions import Direction, grid_points_needed
@@ -23,6 +23,9 @@ MAX_REMAINING_GAP_SHARE: Final = 0.5
 
 MAX_NARROWING_STEP: Final = 8.0
 """Most by which one grid is narrower than the last."""
+
+PLD_SHOWS: Final = "The pld engine shows"
+"""What is said of a lower end of this engine above its own upper end: a fault in it."""
 
 UNCHECKED_REFINEMENT_POINTS: Final = 1e5
 """Points of a grid that is narrowed without asking whether the last one helped."""
@@ -139,7 +142,7 @@ class Certificate:
                 if costly and upper - lower > MAX_REMAINING_GAP_SHARE * gap:
                     break
                 gap = upper - lower
-        return checked_bounds(lower, upper)
+        return agreed(lower, upper, PLD_SHOWS)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -161,20 +164,6 @@ def wide_interval_warnings(name: str, bounds: Bounds, tolerance: float) -> tuple
         "The upper end is proven all the same; the losses spread too far, or delta is too near 1, "
         "for a grid that brings the ends nearer in a few seconds.",
     )
-
-
-def checked_bounds(lower: float, upper: float) -> Bounds:
-    """Return the bounds; raise `EnginesDisagree` if the lower end came out above the upper end.
-
-    That would be a fault in this engine, and no number is better than a wrong one.
-    """
-    if lower > upper:
-        raise EnginesDisagree(
-            f"The pld engine shows at least {lower:.17g} and at most {upper:.17g}.",
-            "Both cannot be true, so one of them is wrong and no number is given.",
-            "Please report this event to the authors of privplan; --engine rdp may answer.",
-        )
-    return Bounds(lower, upper)
 
 
 def lower_ends(direction: Direction, question: Question, width: float) -> Iterator[float]:

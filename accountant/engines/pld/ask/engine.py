@@ -10,7 +10,7 @@ from typing import Final
 
 from ....composition import Composition
 from ....errors import Unsupported
-from ....guarantee import Bounds, Neighbours
+from ....guarantee import Bounds, Neighbours, agreed
 from ....rootfinding import log_odds_over
 from ....schedules import kind, sketched
 from ...base import Answer
@@ -35,11 +35,11 @@ from ..grid.loss_grid import GridTooFine
 from .certificate import (
     MAX_REFINED_POINTS,
     MAX_REMAINING_GAP_SHARE,
+    PLD_SHOWS,
     UNCHECKED_REFINEMENT_POINTS,
     Certificate,
     CertifiedDirection,
     ChosenGrid,
-    checked_bounds,
     lower_ends,
     narrower,
     shown_on_finer_grids,
@@ -108,7 +108,7 @@ class PldEngine:
         participation_bound = participation(composition)
         if answer.bounds.upper <= participation_bound:
             return answer
-        return replace(answer, bounds=checked_bounds(answer.bounds.lower, participation_bound))
+        return replace(answer, bounds=agreed(answer.bounds.lower, participation_bound, PLD_SHOWS))
 
     def estimate(
         self, composition: Composition, epsilon: float, delta: float, neighbours: Neighbours
@@ -370,7 +370,7 @@ class PldEngine:
                 break
         if lower == 0.0 and direction.lower_pairs and not direction.is_tight:
             lower = shown_on_finer_grids(direction, question, saddle, width)
-        return checked_bounds(lower, min(upper, question.ceiling)), used_width
+        return agreed(lower, min(upper, question.ceiling), PLD_SHOWS), used_width
 
 
 @dataclass(frozen=True, eq=False)

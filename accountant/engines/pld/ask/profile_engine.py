@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ....composition import Composition
-from ....guarantee import Bounds, Neighbours
+from ....guarantee import Bounds, Neighbours, agreed
 from ...base import Answer
 from ..compose.delta_bounds import DeltaBound, lower_delta_bound
 from ..compose.directions import participation, worst_first
 from ..compose.questions import LEAST_DELTA
 from ..grid.loss_grid import GridTooFine
-from .certificate import checked_bounds, upper_on
+from .certificate import PLD_SHOWS, upper_on
 from .engine import COARSE_WIDTH_FACTOR, PldEngine
 
 FALL: Final = 1e-12
@@ -102,4 +102,4 @@ class _Profile:
         lower = math.exp(self.lower(epsilon)) if needed else 0.0
         if upper - lower > tolerance * upper * max(epsilon * self.tilt, 1.0):
             return None
-        return checked_bounds(lower, upper)
+        return agreed(lower, upper, PLD_SHOWS)
