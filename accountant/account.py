@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Final, cast
 
@@ -15,7 +15,7 @@ from .composition import Composition
 from .decoding import named_keywords
 from .delta_checks import refuse_negative_epsilon
 from .engine_order import engines_for
-from .engines.base import Answer, Engine
+from .engines.base import Answer, Engine, guarded
 from .errors import EnginesDisagree, InvalidInput, Unsupported
 from .event_tree import group_sizes, observer_of, unit_of
 from .guarantee import Bounds, Guarantee, Step, agreed, unique_steps
@@ -94,12 +94,12 @@ def account(
     >>> round(guarantee.epsilon.upper, 3)
     4.377
     """
-    question = _Question(delta, epsilon)
+    question = Question(delta, epsilon)
     relation = as_neighbours(neighbours)
     known = ev.known_event(event)
     composition = Composition.of(known)
     answer, name = _answer(composition, question, relation, engine)
-    answer = _with_class_lower(composition, answer, question, relation, engine)
+    answer = with_class_lower(composition, answer, question, relation, engine)
     answer = with_scope(
         known, composition, answer, relation, delta=question.delta, epsilon=question.epsilon
     )
@@ -118,11 +118,7 @@ def bounds_on_epsilon(event: ev.Event, *, delta: float, neighbours: str = "add-r
     >>> round(bounds_on_epsilon(ev.Gaussian(1.0), delta=1e-5).upper, 3)
     4.377
     """
-    parts = Composition.of(event)
-    if parts.holds(ev.BestOf):
-        return account(event, delta=delta, neighbours=neighbours).epsilon  # with its own lower end
-    question = _Question(delta, None)
-    return _answer(parts, question, as_neighbours(neighbours), None)[0].bounds
+    return _bounds(event, Question(delta, None), neighbours)
 
 
 def bounds_on_delta(event: ev.Event, *, epsilon: float, neighbours: str = "add-remove") -> Bounds:
@@ -134,11 +130,16 @@ def bounds_on_delta(event: ev.Event, *, epsilon: float, neighbours: str = "add-r
     >>> round(bounds_on_delta(ev.Gaussian(1.0), epsilon=0.0).upper, 4)
     0.3829
     """
+    return _bounds(event, Question(None, epsilon), neighbours)
+
+
+def _bounds(event: ev.Event, question: Question, neighbours: str) -> Bounds:
     parts = Composition.of(event)
-    if parts.holds(ev.BestOf):
-        return account(event, epsilon=epsilon, neighbours=neighbours).delta
-    question = _Question(None, epsilon)
-    return _answer(parts, question, as_neighbours(neighbours), None)[0].bounds
+    if not parts.holds(ev.BestOf):
+        return _answer(parts, question, as_neighbours(neighbours), None)[0].bounds
+    # The best of several runs has a lower end of its own.
+    found = account(event, delta=question.delta, epsilon=question.epsilon, neighbours=neighbours)
+    return found.delta if question.delta is None else found.epsilon
 
 
 def bounds_on_deltas(
@@ -157,47 +158,35 @@ def bounds_on_deltas(
     if parts.holds(ev.BestOf):
         return [bounds_on_delta(event, epsilon=each, neighbours=neighbours) for each in epsilons]
     pld = ProfileEngine()
-    results = []
-    for epsilon in epsilons:
-        question = _Question(None, epsilon)
-        results.append(_answer(parts, question, relation, None, pld)[0].bounds)
-    return results
+    questions = [Question(None, epsilon) for epsilon in epsilons]
+    return [_answer(parts, each, relation, None, pld)[0].bounds for each in questions]
 
 
 def with_class_lower(
-    parts: Composition, answer: Answer, relation: Neighbours, *, delta: float, engine: str | None
-) -> Answer:
-    """Return an answer about epsilon with the lower end of the worst of each class in the event.
-
-    The upper end is that of the answer: whoever asks about one mechanism gets the same.
-    """
-    return _with_class_lower(parts, answer, _Question(delta, None), relation, engine)
-
-
-def _with_class_lower(
     parts: Composition,
     answer: Answer,
-    question: _Question,
+    question: Question,
     relation: Neighbours,
     engine: str | None,
 ) -> Answer:
+    """Return an answer with the lower end of the worst of each class in the event.
+
+    The upper end is that of the answer: whoever asks about one mechanism gets the same.
+    """
     if not parts.names_class:
         return answer
-    lower, upper = (
-        _answer(parts.worst(), question, relation, engine)[0].bounds.lower,
-        answer.bounds.upper,
-    )
+    lower = _answer(parts.worst(), question, relation, engine)[0].bounds.lower
     if lower <= answer.bounds.lower * (1.0 + _MARKED_GAIN):
         return answer
     worst, most = "The worst mechanism of a class loses", "and all of them lose"
-    bounds = agreed(lower, upper, worst, most, _MARKED_GAIN)
+    bounds = agreed(lower, answer.bounds.upper, worst, most, _MARKED_GAIN)
     steps = unique_steps((*answer.steps, OF_CLASS))
     return replace(answer, bounds=bounds, steps=steps, lower_of_class=True)
 
 
 def _answer(
     parts: Composition,
-    question: _Question,
+    question: Question,
     relation: Neighbours,
     engine: str | None,
     pld: Engine | None = None,
@@ -229,7 +218,7 @@ def _enough_delta(parts: Composition, relation: Neighbours) -> tuple[str, ...]:
     That is the probability of what one of two data sets alone can give: delta at a large epsilon.
     """
     try:
-        least = _answer(parts, _Question(None, LARGEST_SEARCHED), relation, None)[0].bounds.upper
+        least = _answer(parts, Question(None, LARGEST_SEARCHED), relation, None)[0].bounds.upper
     except (Unsupported, EnginesDisagree):
         return ()
     shown = float(rounding.up(least))
@@ -356,24 +345,7 @@ def combine(answers: dict[str, Answer], *, forced: bool = False) -> tuple[Answer
     return Answer(bounds, steps, warnings), best
 
 
-@contextlib.contextmanager
-def guarded(engine: str) -> Iterator[None]:
-    """Turn arithmetic that breaks down, at parameters beyond all use, into `Unsupported`."""
-    import numpy as np
-
-    try:
-        # What overflows here is caught as a number that is not finite, before it can be used.
-        with np.errstate(over="ignore", invalid="ignore"):
-            yield
-    except (ArithmeticError, MemoryError) as error:
-        raise Unsupported(
-            f"The numbers of this event are too extreme for the {engine} engine.",
-            f"Its arithmetic broke down ({type(error).__name__}), so it gives no number.",
-            "Check the noise, the rates and the counts.",
-        ) from error
-
-
-class _Question:
+class Question:
     """The quantity that is asked for: epsilon at a delta, or delta at an epsilon."""
 
     def __init__(self, delta: float | None, epsilon: float | None) -> None:

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Final
 
 from . import events as ev
 from . import validate
-from .account import engine_named, guarded
+from .account import engine_named
 from .amplification.shuffling.rounds import shuffle_routes
 from .composition import Composition
 from .engine_order import engine_order
-from .engines.base import Engine
+from .engines.base import Engine, guarded
 from .errors import Unsupported
 from .event_tree import group_sizes
 from .guarantee import Bounds

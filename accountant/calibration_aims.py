@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from . import events as ev
-from .account import combine, engine_named, tightest, with_class_lower, with_scope
+from .account import Question, combine, engine_named, tightest, with_class_lower, with_scope
 from .certified_search import CertifiedValue, Unknown, find_certified_value
 from .certifiers import Certifier, certifiers_for
 from .composition import Composition
@@ -106,9 +106,8 @@ class ContractAim:
                     else engine_named(name).epsilon(parts, self.delta, self.relation)
                 ),
             )
-        answer = with_class_lower(
-            parts, answer, self.relation, delta=self.delta, engine=self.engine
-        )
+        question = Question(self.delta, None)
+        answer = with_class_lower(parts, answer, question, self.relation, self.engine)
         answer = with_scope(event, parts, answer, self.relation, delta=self.delta)
         return Guarantee(
             answer.bounds,

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
 
-from .account import engine_named, guarded
+from .account import engine_named
 from .composition import Composition
 from .engine_order import engines_for
-from .engines.base import Answer, Engine
+from .engines.base import Answer, Engine, guarded
 from .errors import TargetUnreachable, Unsupported
 from .guarantee import Bounds, Step
 from .neighbours import Neighbours

@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeVar
 
 from . import events as ev
 from .errors import InvalidInput, Unsupported
 from .event_tree import events_inside, rewritten
 from .events import contributions
 from .grouping import CLASSES, by_lemma, grouped, is_chain
+
+E = TypeVar("E", bound=ev.Event)
 
 SMALLEST_POSITIVE_RATE: Final = 5e-324
 """The smallest rate above 0."""
@@ -119,10 +121,10 @@ class Composition(tuple[Leaf, ...]):
         """Return whether a leaf is an event of one of these types."""
         return any(isinstance(leaf.event, types) for leaf in self)
 
-    def events_inside(self) -> Iterator[ev.Event]:
-        """Yield the events of the leaves and all that are inside them, leaf by leaf."""
-        for leaf in self:
-            yield from events_inside(leaf.event)
+    def inside(self, kind: type[E]) -> list[E]:
+        """Return the events of a kind among the leaves and all that is inside them, in order."""
+        events = (each for leaf in self for each in events_inside(leaf.event))
+        return [each for each in events if isinstance(each, kind)]
 
     def worst(self) -> Composition:
         """Return the leaves, with the lower ends of the worst of each class that one names."""

@@ -170,7 +170,7 @@ def _least(excess: Callable[[float], float], x: float, value: float) -> float:
 def _turning(composition: Composition) -> list[tuple[float, float, str]]:
     """Return the limit, the scale of the noise and the kind of limit of what turns around."""
     limits: list[tuple[float, float, str]] = []
-    for inner in composition.events_inside():
+    for inner in composition.inside(ev.Event):
         if isinstance(inner, ev.TruncatedDiscreteGaussian):
             scale = inner.noise_multiplier * inner.sensitivity
             limits.append((float(inner.bound), scale, "bound"))
@@ -196,19 +196,16 @@ def _at_the_edge(
 
 def _may_turn(best: CertifiedValue, certifier: Certifier, composition_at: CompositionAt) -> bool:
     """Return whether delta may rise with the noise somewhere below `best`."""
-    lattices = [
-        each
-        for each in composition_at(best.value).events_inside()
-        if isinstance(each, (ev.DiscreteGaussian, ev.TruncatedDiscreteGaussian))
-    ]
+    composition = composition_at(best.value)
+    lattices = composition.inside(ev.DiscreteGaussian)
+    if composition.inside(ev.TruncatedDiscreteGaussian):
+        return True
     if not lattices:
         return False
-    if any(isinstance(each, ev.TruncatedDiscreteGaussian) for each in lattices):
-        return True
     if best.certificate.epsilon == 0.0:
         return True  # an advantage: the rule below is about tails
     # log delta over log noise has slope -2 t epsilon, about: losses go with 1 / noise^2.
-    here = certifier.coarse_log_excess(composition_at(best.value))
+    here = certifier.coarse_log_excess(composition)
     falls = [
         abs(certifier.coarse_log_excess(composition_at(best.value * span)) - here) / math.log(span)
         for span in TILT_SPANS

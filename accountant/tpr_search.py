@@ -171,9 +171,7 @@ class TprSearch:
         if gaussian_mu(composition, self.relation) is not None:
             return None
         coordinate = self.quantity.coordinate(start)
-        if self.quantity.sign > 0 and any(
-            isinstance(each, _LATTICES) for each in composition.events_inside()
-        ):
+        if self.quantity.sign > 0 and any(map(composition.inside, _LATTICES)):
             bracket = self._scanned(coordinate)
         else:
             bracket = self._walked(coordinate)

@@ -30,10 +30,9 @@ import numpy as np
 
 from .. import events as ev
 from .. import validate
-from ..account import guarded
 from ..arrays import FloatArray
 from ..composition import Composition, Leaf
-from ..engines.base import contribution
+from ..engines.base import contribution, guarded
 from ..engines.correlated_noise import correlated_noise
 from ..engines.rdp.curves import Curve
 from ..engines.rdp.moments import RENYI_OUTWARD_FACTOR

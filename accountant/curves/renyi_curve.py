@@ -20,12 +20,12 @@ import numpy as np
 
 from .. import events as ev
 from .. import validate
-from ..account import guarded
 from ..amplification.group import Divergence
 from ..arrays import FloatArray
 from ..composition import Composition, Leaf
 from ..decoding import named_keywords
 from ..engines import rdp as _rdp  # noqa: F401  (it enters the curves of all events)
+from ..engines.base import guarded
 from ..engines.rdp.conversion import epsilon_at_orders, log_delta_at_orders
 from ..engines.rdp.curves import Curve, curve
 from ..engines.rdp.moments import RENYI_OUTWARD_FACTOR

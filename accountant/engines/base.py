@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Generic, Protocol, TypeVar
 
@@ -93,6 +94,23 @@ class Registry(Generic[T]):
                 "privplan explain engines",
             )
         return function(event, neighbours)
+
+
+@contextlib.contextmanager
+def guarded(engine: str) -> Iterator[None]:
+    """Turn arithmetic that breaks down, at parameters beyond all use, into `Unsupported`."""
+    import numpy as np
+
+    try:
+        # What overflows here is caught as a number that is not finite, before it can be used.
+        with np.errstate(over="ignore", invalid="ignore"):
+            yield
+    except (ArithmeticError, MemoryError) as error:
+        raise Unsupported(
+            f"The numbers of this event are too extreme for the {engine} engine.",
+            f"Its arithmetic broke down ({type(error).__name__}), so it gives no number.",
+            "Check the noise, the rates and the counts.",
+        ) from error
 
 
 def contribution(neighbours: Neighbours) -> int:

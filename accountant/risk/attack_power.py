@@ -26,9 +26,9 @@ from scipy.special import ndtr, ndtri
 
 from .. import events as ev
 from .. import validate
-from ..account import account, guarded
+from ..account import account
 from ..arrays import FloatArray
-from ..composition import Composition
+from ..engines.base import guarded
 from ..engines.pld.compose.curve import attained_curves
 from ..errors import InvalidInput, Unsupported, kind_of
 from ..guarantee import Bounds, Neighbours, agreed, as_neighbours
@@ -37,6 +37,7 @@ from .trade_off import (
     FALLBACK_EPSILONS,
     account_deltas,
     common_nodes,
+    composition_of,
     gaussian_mu,
     nearer_floor,
     pld_curves,
@@ -161,7 +162,7 @@ def attack_power(event: ev.Event, neighbours: Neighbours) -> AttackPower:
 def proven_power(event: ev.Event, neighbours: Neighbours) -> AttackPower:
     """Return what `attack_power` does, but with the lower ends of guessing: in half the time."""
     try:
-        mu = gaussian_mu(Composition.of(event), neighbours)
+        mu = gaussian_mu(composition_of(event), neighbours)
     except Unsupported:  # noise so small that mu is no number
         return AttackPower((), (), mu=Bounds(sys.float_info.max, math.inf))
     if mu is not None:
@@ -191,7 +192,7 @@ def _ceilings(event: ev.Event, neighbours: Neighbours) -> tuple[AttainedMiss, ..
     try:
         with guarded("pld"):
             # Of bare numbers the worst mechanism that has them.
-            attained = attained_curves(Composition.of(event).worst(), neighbours)
+            attained = attained_curves(composition_of(event).worst(), neighbours)
     except Unsupported:
         lowers = [bounds.lower for bounds in account_deltas(event, neighbours)]
         return (SingleTests(np.array(FALLBACK_EPSILONS), np.array(lowers)),)

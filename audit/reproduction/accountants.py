@@ -19,7 +19,7 @@ from ...accountant.account import bounds_on_epsilon
 from ...accountant.arrays import FloatArray
 from ...accountant.composition import Composition
 from ...accountant.engines.pld.ask.engine import PldEngine
-from ...accountant.engines.pld.compose.directions import composition_directions
+from ...accountant.engines.pld.compose.directions import directions_of
 from ...accountant.errors import PrivplanError
 from ...accountant.guarantee import Bounds
 from ...accountant.neighbours import as_neighbours
@@ -183,7 +183,7 @@ def estimated_value(
         return None
     try:
         parts = Composition.of(event_of(phases, family))
-        directions = composition_directions(parts, as_neighbours(relation), delta)
+        directions = directions_of(parts, as_neighbours(relation), delta)
         return max(each.estimate.epsilon(delta).epsilon for each in directions)
     except (PrivplanError, ArithmeticError, ValueError):
         return None

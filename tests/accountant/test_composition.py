@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import random
+from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -72,7 +76,7 @@ def test_a_group_of_a_composition_is_a_composition_of_groups():
     assert sampled == Leaf(ev.Group(6, one), 4)
     assert plain.event.noise_multiplier == pytest.approx(3.0, rel=1e-15)
     assert plain.event.noise_multiplier <= 3.0
-    assert Composition.of_group(1, one) == (Leaf(one, 1),)
+    assert Composition.of(ev.Group(1, one)) == (Leaf(one, 1),)
 
 
 @for_each(
@@ -91,7 +95,7 @@ def test_a_group_of_a_composition_is_a_composition_of_groups():
     ids=lambda event: event.type,
 )
 def test_what_scales_is_scaled_and_never_to_its_favour(event, grouped):
-    (leaf,) = Composition.of_group(4, event)
+    (leaf,) = Composition.of(ev.Group(4, event))
     assert type(leaf.event) is type(grouped)
     found, exact = leaf.event.to_json(), grouped.to_json()
     for name, value in exact.items():
@@ -142,3 +146,74 @@ def test_a_unit_is_named_by_its_records():
     assert unit_of(ev.Gaussian(1.0)) == unit_of(ev.Group(1, ev.Gaussian(1.0))) == "record"
     assert unit_of(ev.Compose([grouped, ev.Gaussian(1.0)])) == "unit"
     assert group_sizes(ev.Compose([grouped, ev.Group(2, grouped)])) == (8, 16)
+
+
+def _any_event(drawn: random.Random, depth: int) -> ev.Event:
+    noise = drawn.choice([0.5, 1.0, 3.0])
+    mechanism = drawn.choice(
+        [ev.Gaussian(noise), ev.Laplace(noise), ev.Pure(noise), ev.DiscreteGaussian(noise, 2)]
+    )
+    if depth == 0 or drawn.random() < 0.1:
+        return mechanism
+    inner = _any_event(drawn, depth - 1)
+    return drawn.choice(
+        [
+            ev.Repeat(drawn.choice([1, 2, 5]), inner),
+            ev.Compose([inner, _any_event(drawn, depth - 1)]),
+            ev.Poisson(drawn.choice([0.1, 1.0]), inner),
+            ev.Group(drawn.choice([1, 2]), inner),
+            ev.ClientSampled(drawn.choice([0.5, 1.0]), inner),
+            ev.FixedSize(5, 20, inner),
+            ev.BestOf("fixed", 3, inner),
+        ]
+    )
+
+
+def _normal_forms() -> Iterator[tuple[ev.Event, Composition]]:
+    drawn = random.Random(7)
+    for _ in range(600):
+        event = _any_event(drawn, drawn.randrange(4))
+        with contextlib.suppress(Unsupported):
+            yield event, Composition.of(event)
+
+
+def test_the_normal_form_of_a_normal_form_is_itself():
+    found = 0
+    for _, composition in _normal_forms():
+        again = Composition.of(
+            ev.Compose([ev.Repeat(leaf.count, leaf.chain or leaf.event) for leaf in composition])
+        )
+        # A leaf alone does not say that it is hidden, and a group inside of a client stays one.
+        hidden = not composition.fully_observed
+        if not hidden and not any(each.inside(ev.Group) for each in (composition, again)):
+            assert [(leaf.event, leaf.count) for leaf in again] == [
+                (leaf.event, leaf.count) for leaf in composition
+            ]
+            found += 1
+    assert found > 300
+
+
+def test_nesting_and_order_are_forgotten_and_counts_are_not():
+    for event, composition in _normal_forms():
+        twice = Composition.of(ev.Compose([ev.Repeat(2, event), ev.Compose([event])]))
+        assert set(twice) == {replace(leaf, count=3 * leaf.count) for leaf in composition}
+        assert twice.releases == 3 * composition.releases
+        assert (twice.single is None) or not composition
+        assert twice.fully_observed == composition.fully_observed
+        assert [type(each) for each in twice.inside(ev.Event)] == [
+            type(each) for each in composition.inside(ev.Event)
+        ]
+
+
+def test_a_composition_says_what_is_in_it():
+    composition = Composition.of(
+        ev.Compose([ev.Poisson(0.1, ev.Gaussian(1.0)), ev.Repeat(2, ev.Laplace(2.0))])
+    )
+    assert composition.releases == 3
+    assert composition.inside(ev.Gaussian) == [ev.Gaussian(1.0)]
+    assert composition.holds(ev.Laplace, ev.Gaussian)
+    assert not composition.holds(ev.Gaussian)
+    assert composition.single is None
+    assert Composition.of(ev.Laplace(1.0)).single == ev.Laplace(1.0)
+    assert not composition.names_class
+    assert Composition.of(ev.Group(2, ev.Approximate(0.1, 1e-6))).worst()[0].worst_of_class

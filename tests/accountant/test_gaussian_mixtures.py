@@ -200,7 +200,7 @@ def test_several_records_add_up() -> None:
         sums[total] = sums.get(total, 0.0) + math.prod(share for _, share in drawn)
     together = distribution(several(3, each))
     assert together == pytest.approx(sums, rel=1e-12)
-    (leaf,) = Composition.of_group(3, each)
+    (leaf,) = Composition.of(ev.Group(3, each))
     assert isinstance(leaf.event, ev.GaussianMixture)
     assert distribution(leaf.event) == pytest.approx(sums, rel=1e-12)
 

@@ -16,7 +16,7 @@ import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.composition import Composition
 from privplan.accountant.engines.pld.ask.engine import PldEngine
-from privplan.accountant.engines.pld.compose.directions import composition_directions
+from privplan.accountant.engines.pld.compose.directions import directions_of
 
 from ...cases import for_each
 
@@ -63,7 +63,7 @@ EVENTS = [
 def test_the_other_order_says_the_same_at_epsilon_0(event, neighbours):
     """Its pairs are the reverse ones, leaf by leaf: what is proven of either is true of both."""
     engine, parts = PldEngine(), Composition.of(event)
-    directions = composition_directions(parts, neighbours, 1e-3)
+    directions = directions_of(parts, neighbours, 1e-3)
     bounds = []
     for each in directions:
         question, _ = engine.delta_question(parts, neighbours, 0.0)

@@ -14,7 +14,7 @@ import pytest
 from privplan.accountant import events as ev
 from privplan.accountant.composition import Composition, Leaf
 from privplan.accountant.engines.pld.ask.engine import PldEngine
-from privplan.accountant.engines.pld.compose.directions import composition_directions
+from privplan.accountant.engines.pld.compose.directions import directions_of
 from privplan.accountant.engines.pld.pairs.registry import composed, from_above, pairs, repeated
 from privplan.accountant.errors import PrivplanError
 
@@ -234,6 +234,6 @@ def test_what_stands_beside_a_pair_counts_or_is_refused(wrapped, neighbours):
 
 def test_a_direction_holds_every_pair_of_its_leaves():
     mechanism = pairs(KEYS, "add-remove")
-    direction = composition_directions(Composition([Leaf(KEYS, 3)]), "add-remove", 1e-6)[0]
+    direction = directions_of(Composition([Leaf(KEYS, 3)]), "add-remove", 1e-6)[0]
     counts = [count for _, count in direction.dominating]
     assert counts == [3 * copies for _, copies in mechanism.dominating]

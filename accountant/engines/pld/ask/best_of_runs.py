@@ -39,7 +39,7 @@ from ....errors import Unsupported
 from ....events.run_counts import log_inverse_success
 from ....guarantee import Neighbours, Step
 from ..compose.delta_bounds import DeltaBound, fitting_width, lower_delta_bound, upper_delta_bound
-from ..compose.directions import Direction, composition_directions, initial_width
+from ..compose.directions import Direction, directions_of, initial_width
 from ..compose.questions import MIN_CERTIFIED_DELTA, EpsilonAt, Question
 from ..grid.loss_grid import GridTooFine
 from .engine import PldEngine
@@ -233,7 +233,7 @@ class _Tests:
 def _tests(run: ev.Event, neighbours: Neighbours, level: float) -> tuple[_Tests, ...]:
     """Return the tests of a run that tell most around the epsilon whose delta is `level`."""
     question = EpsilonAt(level)
-    directions = composition_directions(Composition.of(run), neighbours, level)
+    directions = directions_of(Composition.of(run), neighbours, level)
     return tuple(
         _tests_of(direction, question) for direction in directions if direction.lower_pairs
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -39,14 +39,6 @@ class AccountQuery:
     epsilon: float | None
     quantity: str = ""
     steps: tuple[Step, ...] = ()
-
-    def event_types(self) -> set[type[ev.Event]]:
-        """Return the types of the leaves and of the events inside them."""
-        return {type(event) for event in self.events()}
-
-    def events(self) -> Iterator[ev.Event]:
-        """Return the leaves and the events inside them."""
-        return self.composition.events_inside()
 
     def gap_text(self) -> str | None:
         """Return the gap between the bounds in words, None where they are close."""
@@ -128,7 +120,7 @@ def _apart_where(types: set[type[ev.Event]], why: str) -> Callable[[AccountQuery
 
     def cause(query: AccountQuery) -> tuple[str, ...]:
         gap_text = query.gap_text()
-        if gap_text is None or not query.event_types() & types:
+        if gap_text is None or not any(map(query.composition.inside, types)):
             return ()
         return (f"{gap_text}: {why}",)
 
@@ -178,7 +170,7 @@ def _allocation(query: AccountQuery) -> tuple[str, ...]:
 
 def _correlated(query: AccountQuery) -> tuple[str, ...]:
     """Return whose care the number rests on, and why its ends are apart where they are."""
-    runs = [event for event in query.events() if isinstance(event, ev.MatrixGaussian)]
+    runs = query.composition.inside(ev.MatrixGaussian)
     rests = tuple(text for run in runs for text in _more_than_fit(run)) + tuple(
         f"It rests on this: {rests_on(run.participation)}.  Whoever runs it has to see to that."
         for run in runs
@@ -245,7 +237,7 @@ def _inside_a_client(query: AccountQuery) -> tuple[str, ...]:
 
 def _random_search(query: AccountQuery) -> tuple[str, ...]:
     gap_text = query.gap_text()
-    if gap_text is None or ev.BestOf not in query.event_types():
+    if gap_text is None or not query.composition.inside(ev.BestOf):
         return ()
     if query.bounds.lower == 0.0:
         return ("The lower end is 0: none is known for the best of a random number of these runs.",)
@@ -269,9 +261,8 @@ def _cap(query: AccountQuery) -> tuple[str, ...]:
 
 
 def _unprotected(query: AccountQuery) -> tuple[str, ...]:
-    reasons = dict.fromkeys(
-        inner.reason.rstrip(".") for inner in query.events() if isinstance(inner, ev.NoGuarantee)
-    )
+    unprotected = query.composition.inside(ev.NoGuarantee)
+    reasons = dict.fromkeys(each.reason.rstrip(".") for each in unprotected)
     if not reasons or (query.epsilon is None and math.isfinite(query.bounds.upper)):
         return ()
     listed = "; ".join(list(reasons)[:3])
@@ -296,9 +287,7 @@ def _groups_that_outgrow(query: AccountQuery) -> tuple[str, ...]:
 
 
 def _renyi_values(query: AccountQuery) -> tuple[str, ...]:
-    if ev.Renyi not in query.event_types():
-        return ()
-    values = [event.values for event in query.events() if isinstance(event, ev.Renyi)]
+    values = [event.values for event in query.composition.inside(ev.Renyi)]
     warnings = []
     if any(low > high for each in values for low, high in itertools.pairwise(each)):
         warnings.append(

@@ -18,7 +18,7 @@ from ..compose.delta_bounds import fitting_width, upper_delta_bound
 from ..compose.directions import (
     Direction,
     composed_steps,
-    composition_directions,
+    directions_of,
     estimate_level,
     grid_points_needed,
     initial_width,
@@ -98,7 +98,7 @@ class PldEngine:
         if participation(composition) <= delta:
             return Answer(Bounds.exactly(0.0), participation_steps(composition, neighbours))
         _refuse_below_floor(delta)
-        directions = composition_directions(composition, neighbours, delta)
+        directions = directions_of(composition, neighbours, delta)
         return self._answer(composition, neighbours, EpsilonAt(delta), directions)
 
     def delta(self, composition: Composition, epsilon: float, neighbours: Neighbours) -> Answer:
@@ -125,9 +125,7 @@ class PldEngine:
             return self.certificate(
                 composition, epsilon, delta, neighbours, ESTIMATE_WIDTH_FACTOR
             ).log_excess
-        saddle, _ = worst_at(
-            composition_directions(sketched(composition), neighbours, delta), epsilon
-        )
+        saddle, _ = worst_at(directions_of(sketched(composition), neighbours, delta), epsilon)
         return log_odds_over(min(saddle.log_delta, math.log(participation_bound)), delta)
 
     def certificate(
@@ -150,7 +148,7 @@ class PldEngine:
             steps = participation_steps(composition, neighbours)
             return Certificate((), participation_bound, epsilon, delta, self.tolerance, steps)
         _refuse_below_floor(delta)
-        directions = _needed_at(epsilon, composition_directions(composition, neighbours, delta))
+        directions = _needed_at(epsilon, directions_of(composition, neighbours, delta))
         question = EpsilonAt(delta)
         certified: list[CertifiedDirection] = []
         dismissed_epsilon, worst_log_delta = 0.0, -math.inf
@@ -209,9 +207,8 @@ class PldEngine:
             for factor in (COARSE_WIDTH_FACTOR, 1.0) if index else (1.0,):
                 if upper > math.log(delta):
                     grid = self._grid(question, direction, saddle, factor)
-                    each = certified_on.get(grid) or self._upper(
-                        question, direction, saddle, factor
-                    )
+                    known = certified_on.get(grid)
+                    each = known or self._upper(question, direction, saddle, factor)
                     upper = min(upper, each.upper(epsilon))
             log_delta = max(log_delta, upper)
         return log_delta
@@ -228,8 +225,7 @@ class PldEngine:
 
         About which delta that is, estimates say first, then a coarse bound.  Of pairs that are
         fitted to a delta, those count that seem to leave least: every fit is a bound at every
-        epsilon.  `known_directions` are
-        the directions for a question about `known_at`; they are used where they fit.
+        epsilon.  `known_directions` are for a question about `known_at`, and used where they fit.
         """
 
         def directions_at(delta: float) -> Sequence[Direction]:
@@ -238,9 +234,7 @@ class PldEngine:
                 and not known_directions[0].adapted
                 and estimate_level(delta) == estimate_level(known_at)
             )
-            return (
-                known_directions if fit else composition_directions(composition, neighbours, delta)
-            )
+            return known_directions if fit else directions_of(composition, neighbours, delta)
 
         # A fixed point: the directions depend on delta, and delta on the directions.
         guess = INITIAL_DELTA

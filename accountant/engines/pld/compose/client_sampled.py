@@ -119,17 +119,12 @@ def _release(event: ev.ClientSampled, neighbours: Neighbours) -> DominatedMechan
         release = leaf_pairs(inner[0], neighbours)
         if is_single_pair(release) and all(each[0][1] == 1 for each in release.attained):
             return release
-    return _composition(inner, inner.worst(), neighbours)
+    return _composition(inner, neighbours)
 
 
 @lru_cache(maxsize=32)
-def _composition(
-    inner: Composition, worst: Composition, neighbours: Neighbours
-) -> DominatedMechanism:
-    """Return a pair above the certified curves of a composition, and pairs below attained ones.
-
-    `worst` are the same leaves with the lower ends of the worst of each class that they name.
-    """
+def _composition(inner: Composition, neighbours: Neighbours) -> DominatedMechanism:
+    """Return a pair above the certified curves of a composition, and pairs below attained ones."""
     curves = delta_curves(inner, neighbours)
     # Both directions agree at epsilon 0, where delta is the total variation distance.
     distance = max(float(curve.at(np.zeros(1))[0]) for curve in curves)
@@ -149,7 +144,7 @@ def _composition(
         attained,
         len(curves) == 1,
         (*steps, *summaries, together),
-        next(iter(_attained_pairs(worst, neighbours)), None) if worst != inner else None,
+        next(iter(_attained_pairs(inner.worst(), neighbours)), None) if inner.names_class else None,
     )
 
 

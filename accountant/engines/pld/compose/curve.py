@@ -39,7 +39,7 @@ from .delta_bounds import discretized_rounds, fitting_width, informative_lower_p
 from .directions import (
     CountedPairs,
     Direction,
-    composition_directions,
+    directions_of,
     initial_width,
     participation,
 )
@@ -95,7 +95,7 @@ def delta_curves(
     drawn = participation(composition)
     return tuple(
         _curve(direction, accuracy, min(drawn, 1.0))
-        for direction in composition_directions(composition, neighbours, CURVE_TAIL_DELTA)
+        for direction in directions_of(composition, neighbours, CURVE_TAIL_DELTA)
     )
 
 
@@ -235,7 +235,7 @@ def attained_orders(
     where it differs."""
     return tuple(
         tuple(_curves(direction, accuracy))
-        for direction in composition_directions(composition, neighbours, CURVE_TAIL_DELTA)
+        for direction in directions_of(composition, neighbours, CURVE_TAIL_DELTA)
     )
 
 

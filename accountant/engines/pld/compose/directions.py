@@ -89,7 +89,7 @@ def estimate_level(delta: float) -> float:
     return next((each for each in ESTIMATE_DELTAS if each <= delta), ESTIMATE_DELTAS[-1])
 
 
-def composition_directions(
+def directions_of(
     composition: Composition, neighbours: Neighbours, delta: float
 ) -> tuple[Direction, ...]:
     """Return the directions that must be bounded: one if every pair is its own reverse.
