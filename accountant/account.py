@@ -5,20 +5,20 @@ from __future__ import annotations
 import contextlib
 import importlib
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Final, cast
 
 from . import events as ev
 from . import rounding, validate
-from .composition import Leaf, leaves, worst_leaves
+from .composition import Composition
 from .decoding import named_keywords
 from .delta_checks import refuse_negative_epsilon
 from .engine_order import engines_for
-from .engines.base import Answer, Engine
+from .engines.base import Answer, Engine, guarded
 from .errors import EnginesDisagree, InvalidInput, Unsupported
 from .event_tree import group_sizes, observer_of, unit_of
-from .guarantee import Bounds, Guarantee, Step, unique_steps
+from .guarantee import Bounds, Guarantee, Step, agreed, unique_steps
 from .neighbours import Neighbours, as_neighbours
 
 _ENGINES: Final = {
@@ -94,16 +94,18 @@ def account(
     >>> round(guarantee.epsilon.upper, 3)
     4.377
     """
-    question = _Question(delta, epsilon)
+    question = Question(delta, epsilon)
     relation = as_neighbours(neighbours)
     known = ev.known_event(event)
-    parts = leaves(known)
-    answer, name = _answer(parts, question, relation, engine)
-    answer = _with_class_lower(known, answer, question, relation, engine)
-    answer = with_scope(known, answer, relation, delta=question.delta, epsilon=question.epsilon)
+    composition = Composition.of(known)
+    answer, name = _answer(composition, question, relation, engine)
+    answer = with_class_lower(composition, answer, question, relation, engine)
+    answer = with_scope(
+        known, composition, answer, relation, delta=question.delta, epsilon=question.epsilon
+    )
     guarantee = question.guarantee(answer, relation, name, unit_of(known), observer_of(known))
     if question.delta and math.isinf(guarantee.epsilon.upper):
-        warnings = (*guarantee.warnings, *_enough_delta(parts, relation))
+        warnings = (*guarantee.warnings, *_enough_delta(composition, relation))
         guarantee = replace(guarantee, warnings=warnings)
     return guarantee
 
@@ -116,11 +118,7 @@ def bounds_on_epsilon(event: ev.Event, *, delta: float, neighbours: str = "add-r
     >>> round(bounds_on_epsilon(ev.Gaussian(1.0), delta=1e-5).upper, 3)
     4.377
     """
-    parts = leaves(event)
-    if any(isinstance(leaf.event, ev.BestOf) for leaf in parts):
-        return account(event, delta=delta, neighbours=neighbours).epsilon  # with its own lower end
-    question = _Question(delta, None)
-    return _answer(parts, question, as_neighbours(neighbours), None)[0].bounds
+    return _bounds(event, Question(delta, None), neighbours)
 
 
 def bounds_on_delta(event: ev.Event, *, epsilon: float, neighbours: str = "add-remove") -> Bounds:
@@ -132,11 +130,16 @@ def bounds_on_delta(event: ev.Event, *, epsilon: float, neighbours: str = "add-r
     >>> round(bounds_on_delta(ev.Gaussian(1.0), epsilon=0.0).upper, 4)
     0.3829
     """
-    parts = leaves(event)
-    if any(isinstance(leaf.event, ev.BestOf) for leaf in parts):
-        return account(event, epsilon=epsilon, neighbours=neighbours).delta
-    question = _Question(None, epsilon)
-    return _answer(parts, question, as_neighbours(neighbours), None)[0].bounds
+    return _bounds(event, Question(None, epsilon), neighbours)
+
+
+def _bounds(event: ev.Event, question: Question, neighbours: str) -> Bounds:
+    parts = Composition.of(event)
+    if not parts.holds(ev.BestOf):
+        return _answer(parts, question, as_neighbours(neighbours), None)[0].bounds
+    # The best of several runs has a lower end of its own.
+    found = account(event, delta=question.delta, epsilon=question.epsilon, neighbours=neighbours)
+    return found.delta if question.delta is None else found.epsilon
 
 
 def bounds_on_deltas(
@@ -149,57 +152,41 @@ def bounds_on_deltas(
     >>> [round(bounds.upper, 4) for bounds in bounds_on_deltas(ev.Gaussian(1.0), [0.0, 1.0])]
     [0.3829, 0.1269]
     """
-    from .engines.pld.profile_engine import ProfileEngine
+    from .engines.pld.ask.profile_engine import ProfileEngine
 
-    if any(isinstance(leaf.event, ev.BestOf) for leaf in leaves(event)):
+    parts, relation = Composition.of(event), as_neighbours(neighbours)
+    if parts.holds(ev.BestOf):
         return [bounds_on_delta(event, epsilon=each, neighbours=neighbours) for each in epsilons]
-    parts, relation = leaves(event), as_neighbours(neighbours)
     pld = ProfileEngine()
-    results = []
-    for epsilon in epsilons:
-        question = _Question(None, epsilon)
-        results.append(_answer(parts, question, relation, None, pld)[0].bounds)
-    return results
+    questions = [Question(None, epsilon) for epsilon in epsilons]
+    return [_answer(parts, each, relation, None, pld)[0].bounds for each in questions]
 
 
 def with_class_lower(
-    event: ev.Event, answer: Answer, relation: Neighbours, *, delta: float, engine: str | None
-) -> Answer:
-    """Return an answer about epsilon with the lower end of the worst of each class in the event.
-
-    The upper end is that of the answer: whoever asks about one mechanism gets the same.
-    """
-    return _with_class_lower(event, answer, _Question(delta, None), relation, engine)
-
-
-def _with_class_lower(
-    event: ev.Event,
+    parts: Composition,
     answer: Answer,
-    question: _Question,
+    question: Question,
     relation: Neighbours,
     engine: str | None,
 ) -> Answer:
-    worst = worst_leaves(event)
-    if not any(leaf.worst_of_class for leaf in worst):
+    """Return an answer with the lower end of the worst of each class in the event.
+
+    The upper end is that of the answer: whoever asks about one mechanism gets the same.
+    """
+    if not parts.names_class:
         return answer
-    lower, upper = _answer(worst, question, relation, engine)[0].bounds.lower, answer.bounds.upper
+    lower = _answer(parts.worst(), question, relation, engine)[0].bounds.lower
     if lower <= answer.bounds.lower * (1.0 + _MARKED_GAIN):
         return answer
-    if lower > upper * (1.0 + _MARKED_GAIN):
-        raise EnginesDisagree(
-            f"The worst mechanism of a class loses {rounding.down(lower)} at least, and "
-            f"all of them lose {rounding.up(upper)} at most.",
-            "Both cannot be true, so one of them is wrong and no number is given.",
-            "Please report this event to the authors of privplan.",
-        )
+    worst, most = "The worst mechanism of a class loses", "and all of them lose"
+    bounds = agreed(lower, answer.bounds.upper, worst, most, _MARKED_GAIN)
     steps = unique_steps((*answer.steps, OF_CLASS))
-    bounds = Bounds(min(lower, upper), upper)
     return replace(answer, bounds=bounds, steps=steps, lower_of_class=True)
 
 
 def _answer(
-    parts: Sequence[Leaf],
-    question: _Question,
+    parts: Composition,
+    question: Question,
     relation: Neighbours,
     engine: str | None,
     pld: Engine | None = None,
@@ -225,13 +212,13 @@ def _answer(
     return tightest(names, lambda name: question.ask(named(name), parts, relation))
 
 
-def _enough_delta(parts: Sequence[Leaf], relation: Neighbours) -> tuple[str, ...]:
+def _enough_delta(parts: Composition, relation: Neighbours) -> tuple[str, ...]:
     """Return from which delta on an epsilon is proven, of a release that has none at a smaller one.
 
     That is the probability of what one of two data sets alone can give: delta at a large epsilon.
     """
     try:
-        least = _answer(parts, _Question(None, LARGEST_SEARCHED), relation, None)[0].bounds.upper
+        least = _answer(parts, Question(None, LARGEST_SEARCHED), relation, None)[0].bounds.upper
     except (Unsupported, EnginesDisagree):
         return ()
     shown = float(rounding.up(least))
@@ -244,7 +231,7 @@ def _enough_delta(parts: Sequence[Leaf], relation: Neighbours) -> tuple[str, ...
     )
 
 
-def _exceeds_all_losses(epsilon: float, parts: Sequence[Leaf], relation: Neighbours) -> bool:
+def _exceeds_all_losses(epsilon: float, parts: Composition, relation: Neighbours) -> bool:
     """Return whether no loss is above epsilon, so that delta is 0 there and not just tiny."""
     from .engines.pure import largest_sum
 
@@ -265,6 +252,7 @@ def refuse_at_zero(engine: str) -> None:
 
 def with_scope(
     event: ev.Event,
+    parts: Composition,
     answer: Answer,
     relation: Neighbours,
     *,
@@ -276,13 +264,13 @@ def with_scope(
     The one of `delta` and `epsilon` that was given is the query.
     """
     from .amplification.group import group_step
-    from .engines.pld.caveats import with_caveats
+    from .engines.pld.ask.caveats import with_caveats
 
     scope = tuple(group_step(size, relation) for size in group_sizes(event) if size > 1)
     answer = replace(answer, steps=unique_steps((*scope, *answer.steps)))
     # Caveats are words about the event; where they cannot be computed the bounds still hold.
     with contextlib.suppress(Unsupported), guarded("pld"):
-        answer = with_caveats(event, answer, relation, delta=delta, epsilon=epsilon)
+        answer = with_caveats(event, parts, answer, relation, delta=delta, epsilon=epsilon)
     return answer
 
 
@@ -327,14 +315,12 @@ def combine(answers: dict[str, Answer], *, forced: bool = False) -> tuple[Answer
     # Every upper end is a guarantee, and every lower end a limit on all: take the tightest of each.
     best = min(answers, key=lambda name: answers[name].bounds.upper)
     highest_lower = max(answers, key=lambda name: answers[name].bounds.lower)
-    upper, lower = answers[best].bounds.upper, answers[highest_lower].bounds.lower
-    if lower > upper:
-        raise EnginesDisagree(
-            f"The {highest_lower} engine shows at least {lower:.9g}, the {best} engine at most "
-            f"{upper:.9g}.",
-            "Both cannot be true, so one of them is wrong and no number is given.",
-            "Please report this event to the authors of privplan.",
-        )
+    bounds = agreed(
+        answers[highest_lower].bounds.lower,
+        answers[best].bounds.upper,
+        f"The {highest_lower} engine shows",
+        f"the {best} engine",
+    )
     others = [name for name in answers if name != best]
     checks = tuple(
         Step(
@@ -347,34 +333,19 @@ def combine(answers: dict[str, Answer], *, forced: bool = False) -> tuple[Answer
         for name in others
     )
     # The derivation holds the steps of both ends.
-    lower_steps = answers[highest_lower].steps if highest_lower != best and lower > 0.0 else ()
+    lower_steps = (
+        answers[highest_lower].steps if highest_lower != best and bounds.lower > 0.0 else ()
+    )
     steps = unique_steps((*answers[best].steps, *lower_steps, *checks))
     if not others:
         why = "was asked for" if forced else "has an answer here"
         only = Step("cross-check", f"None: only the {best} engine {why}.", "not cross-checked")
         steps = (*steps, only)
     warnings = answers[best].warnings
-    return Answer(Bounds(lower, upper), steps, warnings), best
+    return Answer(bounds, steps, warnings), best
 
 
-@contextlib.contextmanager
-def guarded(engine: str) -> Iterator[None]:
-    """Turn arithmetic that breaks down, at parameters beyond all use, into `Unsupported`."""
-    import numpy as np
-
-    try:
-        # What overflows here is caught as a number that is not finite, before it can be used.
-        with np.errstate(over="ignore", invalid="ignore"):
-            yield
-    except (ArithmeticError, MemoryError) as error:
-        raise Unsupported(
-            f"The numbers of this event are too extreme for the {engine} engine.",
-            f"Its arithmetic broke down ({type(error).__name__}), so it gives no number.",
-            "Check the noise, the rates and the counts.",
-        ) from error
-
-
-class _Question:
+class Question:
     """The quantity that is asked for: epsilon at a delta, or delta at an epsilon."""
 
     def __init__(self, delta: float | None, epsilon: float | None) -> None:
@@ -387,7 +358,7 @@ class _Question:
         self.delta = None if delta is None else validate.probability_below_one(delta=delta)
         self.epsilon = None if epsilon is None else validate.non_negative(epsilon=epsilon)
 
-    def ask(self, engine: Engine, parts: Sequence[Leaf], relation: Neighbours) -> Answer:
+    def ask(self, engine: Engine, parts: Composition, relation: Neighbours) -> Answer:
         with guarded(engine.name):
             if self.delta == 0.0:
                 refuse_at_zero(engine.name)

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Final
 
 from . import events as ev
 from . import validate
-from .account import engine_named, guarded
+from .account import engine_named
 from .amplification.shuffling.rounds import shuffle_routes
-from .composition import Leaf, leaves
+from .composition import Composition
 from .engine_order import engine_order
-from .engines.base import Engine
+from .engines.base import Engine, guarded
 from .errors import Unsupported
 from .event_tree import group_sizes
 from .guarantee import Bounds
@@ -97,13 +97,11 @@ def _of_groups(event: ev.Event, delta: float, relation: Neighbours) -> Iterator[
     from .engines.rdp.conversion import best_epsilon
     from .engines.rdp.engine import lemma_epsilon
 
-    single_leaves = leaves(record)
+    of_record = Composition.of(record)
 
     def by(rule: Callable[[Divergence], Divergence], above: float = 1.0) -> Callable[[], Bounds]:
         def find() -> Bounds:
-            total = _summed(
-                [(rule(at), count) for at, count in _curves(single_leaves, size, relation)]
-            )
+            total = _summed([(rule(at), count) for at, count in _curves(of_record, size, relation)])
             return Bounds(0.0, best_epsilon(total, delta, above=above).value)
 
         return find
@@ -111,7 +109,7 @@ def _of_groups(event: ev.Event, delta: float, relation: Neighbours) -> Iterator[
     yield _route(
         "lemma",
         f"derived in amplification/group.py; {_CHAIN}",
-        lambda: Bounds(0.0, lemma_epsilon(single_leaves, size, delta, relation)),
+        lambda: Bounds(0.0, lemma_epsilon(of_record, size, delta, relation)),
     )
     rule = f"Mironov 2017, Proposition 2, arXiv 1702.07476v3; {_CHAIN}"
     yield _route(
@@ -132,7 +130,7 @@ def _of_groups(event: ev.Event, delta: float, relation: Neighbours) -> Iterator[
     yield _route(
         "mixture Renyi",
         f"derived in engines/rdp/mixture.py; {_ALL_RECORDS}",
-        lambda: Bounds(0.0, best_epsilon(_mixtures(single_leaves, size, relation), delta).value),
+        lambda: Bounds(0.0, best_epsilon(_mixtures(of_record, size, relation), delta).value),
     )
 
 
@@ -161,13 +159,13 @@ def _ungrouped(event: ev.Event) -> ev.Event:
 
 
 def _curves(
-    single_leaves: Sequence[Leaf], size: int, relation: Neighbours
+    of_record: Composition, size: int, relation: Neighbours
 ) -> list[tuple[Divergence, int]]:
     """Return the Renyi curves of one record's releases, with their counts."""
     from .engines.rdp.curves import curve
-    from .engines.rdp.engine import record_leaves
+    from .engines.rdp.engine import of_one_record
 
-    parts = record_leaves(single_leaves, size, relation)
+    parts = of_one_record(of_record, size, relation)
     curves = [(curve(leaf.event, relation), leaf.count) for leaf in parts]
     # Mironov's rule is about pure Renyi curves; one with a delta of its own is refused.
     if any(each.slack > 0.0 for each, _ in curves):
@@ -179,12 +177,12 @@ def _curves(
     return [(each.at, count) for each, count in curves if each.limit > 0.0]
 
 
-def _mixtures(single_leaves: Sequence[Leaf], size: int, relation: Neighbours) -> Divergence:
+def _mixtures(of_record: Composition, size: int, relation: Neighbours) -> Divergence:
     from .amplification.group import type_of
     from .engines.rdp.groups import mixture_of
 
     curves: list[tuple[Divergence, int]] = []
-    for leaf in single_leaves:
+    for leaf in of_record:
         mixture = mixture_of(ev.Group(size, leaf.event), relation)
         if mixture is None:
             raise Unsupported(
@@ -232,7 +230,7 @@ _SOURCES: Final = {
 
 def _of_engines(event: ev.Event, delta: float, relation: Neighbours) -> Iterator[Route]:
     """Yield what each engine of our own says by itself."""
-    parts = leaves(event)
+    parts = Composition.of(event)
     if not parts:
         yield Route("nothing is released", Bounds.exactly(0.0), "by definition")
         return
@@ -247,7 +245,7 @@ def _of_engines(event: ev.Event, delta: float, relation: Neighbours) -> Iterator
         yield _route("mixture pld" if jointly else name, source, find)
 
 
-def _bounds(engine: Engine, parts: Sequence[Leaf], delta: float, relation: Neighbours) -> Bounds:
+def _bounds(engine: Engine, parts: Composition, delta: float, relation: Neighbours) -> Bounds:
     return engine.epsilon(parts, delta, relation).bounds
 
 

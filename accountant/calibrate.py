@@ -17,7 +17,7 @@ from .account import account, engine_named
 from .calibration_aims import Aim, Calibration, ContractAim, EventAt, search
 from .certified_search import UNKNOWNS, CertifiedValue, Unknown, trivial_target
 from .certifiers import EngineCertificate
-from .composition import leaves
+from .composition import Composition
 from .decoding import named_keywords
 from .engine_order import engines_for
 from .engines.base import Answer
@@ -50,15 +50,15 @@ class RiskAim:
     relation: Neighbours
     engine: str | None
 
-    def engines(self, probe: ev.Event) -> tuple[str, ...]:
-        return engines_for(leaves(probe)) if self.engine is None else (self.engine,)
+    def engines(self, probe: Composition) -> tuple[str, ...]:
+        return engines_for(probe) if self.engine is None else (self.engine,)
 
     def search(self, quantity: Unknown, name: str, event_at: EventAt) -> CertifiedValue:
         """Return the best value; raise with what can be met where none meets the target."""
         try:
             if isinstance(self.target, TprTarget):
                 return self._tpr_search(self.target, quantity, name, event_at)
-            probe, epsilon = event_at(quantity.start), self.target.first_epsilon
+            probe, epsilon = Composition.of(event_at(quantity.start)), self.target.first_epsilon
             certifier = risk_certifier(self.target, epsilon, probe, self.relation, name)
             return search(quantity, certifier, event_at)
         except TargetUnreachable:
@@ -258,7 +258,7 @@ def _led(
     aim: Aim, quantity: Unknown, event_at: EventAt, engine: str | None
 ) -> tuple[CertifiedValue, str]:
     """Return the best value by the first engine that can bring the risk below the target."""
-    names = aim.engines(event_at(quantity.start))
+    names = aim.engines(Composition.of(event_at(quantity.start)))
     unreachable = None
     for name in names[:-1]:
         try:

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from . import events as ev
-from .account import combine, engine_named, tightest, with_class_lower, with_scope
+from .account import Question, combine, engine_named, tightest, with_class_lower, with_scope
 from .certified_search import CertifiedValue, Unknown, find_certified_value
 from .certifiers import Certifier, certifiers_for
-from .composition import leaves
+from .composition import Composition
 from .engine_order import engines_for
 from .engines.base import Answer
 from .event_tree import observer_of, unit_of
@@ -59,7 +59,7 @@ EventAt: TypeAlias = Callable[[float], ev.Event]
 class Aim(Protocol):
     """What a calibration looks for, and how it says what it found."""
 
-    def engines(self, probe: ev.Event) -> tuple[str, ...]:
+    def engines(self, probe: Composition) -> tuple[str, ...]:
         """Return the engines to try in turn."""
 
     def search(self, quantity: Unknown, name: str, event_at: EventAt) -> CertifiedValue:
@@ -81,17 +81,17 @@ class ContractAim:
     relation: Neighbours
     engine: str | None
 
-    def engines(self, probe: ev.Event) -> tuple[str, ...]:
+    def engines(self, probe: Composition) -> tuple[str, ...]:
         candidates = certifiers_for(probe, self.epsilon, self.delta, self.relation, self.engine)
         return tuple(each.name for each in candidates)
 
     def search(self, quantity: Unknown, name: str, event_at: EventAt) -> CertifiedValue:
-        probe = event_at(quantity.start)
+        probe = Composition.of(event_at(quantity.start))
         (certifier,) = certifiers_for(probe, self.epsilon, self.delta, self.relation, name)
         return search(quantity, certifier, event_at)
 
     def guarantee(self, event: ev.Event, best: CertifiedValue, lead: str) -> Guarantee:
-        parts, certificate = leaves(event), best.certificate
+        parts, certificate = Composition.of(event), best.certificate
         certified = Answer(certificate.bounds(), certificate.steps, certificate.warnings)
         if self.engine is not None:
             answer, name = combine({lead: certified}, forced=True)
@@ -106,10 +106,9 @@ class ContractAim:
                     else engine_named(name).epsilon(parts, self.delta, self.relation)
                 ),
             )
-        answer = with_class_lower(
-            event, answer, self.relation, delta=self.delta, engine=self.engine
-        )
-        answer = with_scope(event, answer, self.relation, delta=self.delta)
+        question = Question(self.delta, None)
+        answer = with_class_lower(parts, answer, question, self.relation, self.engine)
+        answer = with_scope(event, parts, answer, self.relation, delta=self.delta)
         return Guarantee(
             answer.bounds,
             Bounds.exactly(self.delta),
@@ -130,14 +129,18 @@ class ContractAim:
 
 def search(quantity: Unknown, certifier: Certifier, event_at: EventAt) -> CertifiedValue:
     """Return the best value of the unknown that the certifier accepts."""
-    exact = smallest_lattice_noise(quantity, certifier, event_at)
+
+    def composition_at(value: float) -> Composition:
+        return Composition.of(event_at(value))
+
+    exact = smallest_lattice_noise(quantity, certifier, composition_at)
     if exact is not None:
         return exact
     best = find_certified_value(
-        where_delta_falls(quantity, certifier, event_at),
-        certify=lambda value: certifier.certify(leaves(event_at(value))),
-        coarse=lambda value: certifier.coarse_log_excess(leaves(event_at(value))),
-        estimate=lambda value: certifier.estimated_log_excess(leaves(event_at(value))),
+        where_delta_falls(quantity, certifier, composition_at),
+        certify=lambda value: certifier.certify(composition_at(value)),
+        coarse=lambda value: certifier.coarse_log_excess(composition_at(value)),
+        estimate=lambda value: certifier.estimated_log_excess(composition_at(value)),
         delta_excess=certifier.delta_log_excess,
     )
-    return less_lattice_noise(quantity, best, certifier, event_at)
+    return less_lattice_noise(quantity, best, certifier, composition_at)

@@ -7,15 +7,14 @@ it is an upper bound, so an excess of at most 0 proves that the value meets the 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
-from . import events as ev
-from .account import engine_named, guarded
-from .composition import Leaf, leaves
+from .account import engine_named
+from .composition import Composition
 from .engine_order import engines_for
-from .engines.base import Answer, Engine
+from .engines.base import Answer, Engine, guarded
 from .errors import TargetUnreachable, Unsupported
 from .guarantee import Bounds, Step
 from .neighbours import Neighbours
@@ -27,6 +26,10 @@ in second order only."""
 
 TANGENT_PRECISION: Final = 1e-4
 """How near to the best epsilon golden sections go, for the same reason."""
+
+
+CompositionAt: TypeAlias = Callable[[float], Composition]
+"""What is composed at one value of the unknown."""
 
 
 class Certificate(Protocol):
@@ -63,24 +66,24 @@ class Certifier(Protocol):
     def name(self) -> str:
         """Name of the engine."""
 
-    def certify(self, parts: Sequence[Leaf]) -> Certificate:
+    def certify(self, parts: Composition) -> Certificate:
         """Return the certificate."""
 
     def delta_log_excess(self, certificate: Certificate) -> float:
         """Return its log excess by a separate query for delta at the target's epsilon."""
 
-    def coarse_log_excess(self, parts: Sequence[Leaf]) -> float:
+    def coarse_log_excess(self, parts: Composition) -> float:
         """Return the log excess of a cheaper and looser certificate."""
 
-    def estimated_log_excess(self, parts: Sequence[Leaf]) -> float:
+    def estimated_log_excess(self, parts: Composition) -> float:
         """Return the log excess about, fast; no guarantee rests on it."""
 
-    def tangent(self, parts: Sequence[Leaf], slope: float, largest: float) -> tuple[float, float]:
+    def tangent(self, parts: Composition, slope: float, largest: float) -> tuple[float, float]:
         """Return where `slope` e^eps + delta(eps) is about least up to `largest`, and how low."""
 
 
 def certifiers_for(
-    probe: ev.Event, epsilon: float, delta: float, relation: Neighbours, engine: str | None
+    probe: Composition, epsilon: float, delta: float, relation: Neighbours, engine: str | None
 ) -> tuple[Certifier, ...]:
     """Return the certifiers to try in turn: the next where one raises `Unsupported` on the way."""
     if delta == 0.0 and engine in (None, PureCertifier.name):
@@ -91,7 +94,7 @@ def certifiers_for(
             "At delta 0 the largest loss counts.",
             "Leave the choice of the engine to privplan.",
         )
-    names = engines_for(leaves(probe)) if engine is None else (engine,)
+    names = engines_for(probe) if engine is None else (engine,)
     return tuple(
         PldCertifier(epsilon, delta, relation)
         if name == "pld"
@@ -106,35 +109,35 @@ class PldCertifier:
     name = "pld"
 
     def __init__(self, epsilon: float, delta: float, relation: Neighbours) -> None:
-        from .engines.pld.engine import PldEngine
+        from .engines.pld.ask.engine import PldEngine
 
         self._engine = PldEngine()
         self.target = epsilon, delta, relation
 
-    def certify(self, parts: Sequence[Leaf]) -> Certificate:
+    def certify(self, parts: Composition) -> Certificate:
         with guarded(self.name):
             return self._engine.certificate(parts, *self.target)
 
     def delta_log_excess(self, certificate: Certificate) -> float:
-        from .engines.pld.certificate import Certificate as PldCertificate
+        from .engines.pld.ask.certificate import Certificate as PldCertificate
 
         assert isinstance(certificate, PldCertificate)
         with guarded(self.name):
             return certificate.answered_excess
 
-    def coarse_log_excess(self, parts: Sequence[Leaf]) -> float:
+    def coarse_log_excess(self, parts: Composition) -> float:
         with guarded(self.name):
             return self._engine.certificate(parts, *self.target, coarser=4.0).log_excess
 
-    def estimated_log_excess(self, parts: Sequence[Leaf]) -> float:
+    def estimated_log_excess(self, parts: Composition) -> float:
         with guarded(self.name):
             return self._engine.estimate(parts, *self.target)
 
-    def tangent(self, parts: Sequence[Leaf], slope: float, largest: float) -> tuple[float, float]:
+    def tangent(self, parts: Composition, slope: float, largest: float) -> tuple[float, float]:
         """Return it from a curve of delta at all epsilons, at one of its nodes."""
         import numpy as np
 
-        from .engines.pld.curve import delta_curves
+        from .engines.pld.compose.curve import delta_curves
 
         with guarded(self.name):
             curves = delta_curves(parts, self.target[2], TANGENT_ACCURACY)
@@ -156,7 +159,7 @@ class PureCertifier:
         self._relation = relation
         self._engine = engine_named(self.name)
 
-    def certify(self, parts: Sequence[Leaf]) -> Certificate:
+    def certify(self, parts: Composition) -> Certificate:
         """Return the certificate; raise `TargetUnreachable` where losses have no bound."""
         with guarded(self.name):
             answer = self._engine.epsilon(parts, 0.0, self._relation)
@@ -174,13 +177,13 @@ class PureCertifier:
         """Return its log excess: delta is 0 where the largest loss is at most epsilon."""
         return certificate.log_excess
 
-    def coarse_log_excess(self, parts: Sequence[Leaf]) -> float:
+    def coarse_log_excess(self, parts: Composition) -> float:
         """Return the log excess."""
         return self.certify(parts).log_excess
 
     estimated_log_excess = coarse_log_excess
 
-    def tangent(self, parts: Sequence[Leaf], slope: float, largest: float) -> tuple[float, float]:  # noqa: ARG002
+    def tangent(self, parts: Composition, slope: float, largest: float) -> tuple[float, float]:  # noqa: ARG002
         """Return the target's epsilon: no other one is certified at delta 0."""
         return self._epsilon, slope * math.exp(self._epsilon)
 
@@ -221,7 +224,7 @@ class EngineCertifier:
         self._target = epsilon, delta, relation
         self.name = engine.name
 
-    def certify(self, parts: Sequence[Leaf]) -> Certificate:
+    def certify(self, parts: Composition) -> Certificate:
         """Return the certificate."""
         epsilon, delta, relation = self._target
         with guarded(self.name):
@@ -232,7 +235,7 @@ class EngineCertifier:
         """Return its log excess: here delta is a query of its own already."""
         return certificate.log_excess
 
-    def coarse_log_excess(self, parts: Sequence[Leaf]) -> float:
+    def coarse_log_excess(self, parts: Composition) -> float:
         """Return the log excess of the engine's delta."""
         epsilon, delta, relation = self._target
         with guarded(self.name):
@@ -241,7 +244,7 @@ class EngineCertifier:
 
     estimated_log_excess = coarse_log_excess
 
-    def tangent(self, parts: Sequence[Leaf], slope: float, largest: float) -> tuple[float, float]:
+    def tangent(self, parts: Composition, slope: float, largest: float) -> tuple[float, float]:
         """Return it by golden sections of the engine's delta."""
 
         def height(epsilon: float) -> float:

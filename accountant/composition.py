@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeVar
 
 from . import events as ev
 from .errors import InvalidInput, Unsupported
 from .event_tree import events_inside, rewritten
 from .events import contributions
 from .grouping import CLASSES, by_lemma, grouped, is_chain
+
+E = TypeVar("E", bound=ev.Event)
 
 SMALLEST_POSITIVE_RATE: Final = 5e-324
 """The smallest rate above 0."""
@@ -57,37 +59,87 @@ class Leaf:
     chain: ev.Group | None = None
 
 
-def leaves(event: ev.Event) -> tuple[Leaf, ...]:
-    """Return the distinct leaves below `Compose` and `Repeat`, with their total counts.
+class Composition(tuple[Leaf, ...]):
+    """An event in its normal form: its different releases, each with how often it runs.
 
-    A leaf is any other event.  It is put into one normal form: a composition of one release is that
-    release, at any depth and under every sampler; `Poisson` of `Poisson` is one `Poisson` (a unit
-    survives both draws with the product of the rates); `Poisson` at rate 1 is its event; unsampled
-    or jointly sampled Gaussians that are composed under one sample are one Gaussian with noise
-    (sum count / noise^2)^(-1/2) (their weighted sum is a sufficient statistic); a `Group` of a
-    composition is the composition of groups (its relation between data sets is one relation,
-    whatever is released), and a group of what scales is scaled (`grouping`); the best of a fixed
-    number of runs is a post-processing of them all.  The order of composition is forgotten: no
-    engine here depends on it.
-
-    Raises `Unsupported` for a Poisson sample of any other composition, `InvalidInput` for nesting
-    deeper than `MAX_DEPTH` and for more than `MAX_ROUNDS` rounds.
-
-    >>> (leaf,) = leaves(ev.Repeat(3, ev.Compose([ev.Gaussian(1.0), ev.Gaussian(1.0)])))
-    >>> leaf.event, leaf.count
-    (Gaussian(noise_multiplier=1.0), 6)
+    A question brings an event into this form once (`of`), and it is all that an engine is given.
+    A tuple of leaves, so that it can be kept, compared and used as a key; nothing depends on the
+    order.
     """
-    event = rewritten(event, _unwrapped)
-    counts = _counts(event, {})
-    # No run is that long: a larger count is a mistake.
-    total = sum(counts.values())
-    if total > MAX_ROUNDS:
-        raise InvalidInput(
-            f"The event has more than {MAX_ROUNDS:.0e} rounds.",
-            next_step="Check the counts of its Repeat events.",
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, event: ev.Event) -> Composition:
+        """Return the distinct leaves below `Compose` and `Repeat`, with their total counts.
+
+        A leaf is any other event.  A composition of one release is that release, at any depth and
+        under every sampler; `Poisson` of `Poisson` is one `Poisson` (a unit survives both draws
+        with the product of the rates); `Poisson` at rate 1 is its event; unsampled or jointly
+        sampled Gaussians that are composed under one sample are one Gaussian with noise
+        (sum count / noise^2)^(-1/2) (their weighted sum is a sufficient statistic); a `Group` of a
+        composition is the composition of groups (its relation between data sets is one relation,
+        whatever is released), and a group of what scales is scaled (`grouping`); the best of a
+        fixed number of runs is a post-processing of them all.
+
+        Raises `Unsupported` for a Poisson sample of any other composition, `InvalidInput` for
+        nesting deeper than `MAX_DEPTH` and for more than `MAX_ROUNDS` rounds.
+
+        >>> (leaf,) = Composition.of(ev.Repeat(3, ev.Compose([ev.Gaussian(1.0)] * 2)))
+        >>> leaf.event, leaf.count
+        (Gaussian(noise_multiplier=1.0), 6)
+        """
+        event = rewritten(event, _unwrapped)
+        counts = _counts(event, {})
+        # No run is that long: a larger count is a mistake.
+        if sum(counts.values()) > MAX_ROUNDS:
+            raise InvalidInput(
+                f"The event has more than {MAX_ROUNDS:.0e} rounds.",
+                next_step="Check the counts of its Repeat events.",
+            )
+        grown = _grown(event)
+        return cls(
+            _leaf(leaf, count, attained, grown) for (leaf, attained), count in counts.items()
         )
-    grown = _grown(event)
-    return tuple(_leaf(leaf, count, attained, grown) for (leaf, attained), count in counts.items())
+
+    @property
+    def releases(self) -> int:
+        """How many releases there are in all."""
+        return sum(leaf.count for leaf in self)
+
+    @property
+    def fully_observed(self) -> bool:
+        """Whether all that is released is seen."""
+        return all(leaf.fully_observed for leaf in self)
+
+    @property
+    def single(self) -> ev.Event | None:
+        """The only release, where there is one."""
+        return self[0].event if len(self) == 1 and self[0].count == 1 else None
+
+    def holds(self, *types: type[ev.Event]) -> bool:
+        """Return whether a leaf is an event of one of these types."""
+        return any(isinstance(leaf.event, types) for leaf in self)
+
+    def inside(self, kind: type[E]) -> list[E]:
+        """Return the events of a kind among the leaves and all that is inside them, in order."""
+        events = (each for leaf in self for each in events_inside(leaf.event))
+        return [each for each in events if isinstance(each, kind)]
+
+    def worst(self) -> Composition:
+        """Return the leaves, with the lower ends of the worst of each class that one names."""
+        return Composition(replace(leaf, worst_of_class=_has_worst(leaf)) for leaf in self)
+
+    @property
+    def names_class(self) -> bool:
+        """Whether a leaf names a class of mechanisms, of which the worst has lower ends."""
+        return any(_has_worst(leaf) for leaf in self)
+
+
+def release_of_group(size: int, event: ev.Event) -> ev.Event:
+    """Return the one release that a unit of `size` records sees of a release."""
+    ((release, _),) = _counts(rewritten(ev.Group(size, event), _unwrapped), {})
+    return by_lemma(release) if is_chain(release) else release
 
 
 def _leaf(event: ev.Event, count: int, attained: bool, grown: frozenset[ev.Event]) -> Leaf:
@@ -112,11 +164,6 @@ def _unwrapped(event: ev.Event) -> ev.Event:
             return event
 
 
-def worst_leaves(event: ev.Event) -> tuple[Leaf, ...]:
-    """Return the leaves, with the lower ends of the worst of each class that an event names."""
-    return tuple(replace(leaf, worst_of_class=_has_worst(leaf)) for leaf in leaves(event))
-
-
 def _has_worst(leaf: Leaf) -> bool:
     if leaf.chain is not None:
         return isinstance(leaf.chain.event, CLASSES)
@@ -128,7 +175,7 @@ def names_class(event: ev.Event) -> bool:
     # A client that is seen to take part shows the worst of them, too, and so does a sample, by a
     # mechanism that answers whether the unit is in it.
     if isinstance(event, ev.ClientSampled):
-        return any(names_class(leaf.event) for leaf in leaves(event.event))
+        return any(names_class(leaf.event) for leaf in Composition.of(event.event))
     inside = isinstance(event, (ev.Shuffle, ev.Poisson, ev.FixedSize))
     return isinstance(event.event if inside else event, CLASSES)  # type: ignore[attr-defined]
 
@@ -246,7 +293,7 @@ def _on_one_sample(
         if not isinstance(inner, ev.GaussianMixture) or isinstance(single, ev.Gaussian):
             inner = by_lemma(single) if is_chain(single) else single
     elif all(isinstance(leaf, ev.Gaussian) for leaf, _ in parts):
-        inner = _one_gaussian(leaves(inner))
+        inner = _one_gaussian(Composition.of(inner))
     unchanged = inner is event.event  # type: ignore[attr-defined]
     yield (event if unchanged else replace(event, event=inner), attained), 1  # type: ignore[call-arg]
 
@@ -310,9 +357,9 @@ def _sampled_run(inner: ev.MatrixGaussian) -> Unsupported:
 
 
 def _merged_gaussian(event: ev.Event) -> ev.Event:
-    parts = leaves(event)
-    if len(parts) == 1 and parts[0].count == 1 and parts[0].fully_observed:
-        return parts[0].event
+    parts = Composition.of(event)
+    if parts.single is not None and parts.fully_observed:
+        return parts.single
     for part in parts:
         if not isinstance(part.event, ev.Gaussian):
             raise Unsupported(
@@ -325,7 +372,7 @@ def _merged_gaussian(event: ev.Event) -> ev.Event:
     return _one_gaussian(parts)
 
 
-def _one_gaussian(parts: tuple[Leaf, ...]) -> ev.Gaussian:
+def _one_gaussian(parts: Composition) -> ev.Gaussian:
     """Return the Gaussian that jointly sampled ones are together (a sufficient statistic)."""
     counted = [
         (part.event.noise_multiplier, part.count)

@@ -8,12 +8,12 @@ once; the tightest of those that answer counts, and none may contradict another.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 from . import events as ev
-from .composition import Leaf
+from .composition import Composition
 
 
 @dataclass(frozen=True)
@@ -26,33 +26,34 @@ class EngineOrder:
     """
 
     about: str
-    fits: Callable[[Sequence[Leaf]], bool]
+    fits: Callable[[Composition], bool]
     engines: tuple[str, ...]
     shown: tuple[str, ...] = ()
 
 
-def engine_order(parts: Sequence[Leaf]) -> EngineOrder:
+def engine_order(parts: Composition) -> EngineOrder:
     """Return the row for these leaves: the first that fits."""
     return next(order for order in ENGINE_ORDERS if order.fits(parts))
 
 
-def engines_for(parts: Sequence[Leaf], delta: float | None = None) -> tuple[str, ...]:
+def engines_for(parts: Composition, delta: float | None = None) -> tuple[str, ...]:
     """Return the engines to ask, the one that is expected to be tightest first.
 
     `delta` is what is asked at, where that is known: at 0 only largest losses count.
 
-    >>> engines_for([Leaf(ev.Gaussian(1.0), 10)])
+    >>> engines_for(Composition.of(ev.Repeat(10, ev.Gaussian(1.0))))
     ('gdp', 'rdp')
-    >>> engines_for([Leaf(ev.Laplace(1.0), 10)], 0.0)
+    >>> engines_for(Composition.of(ev.Laplace(1.0)), 0.0)
     ('pure', 'rdp')
     """
     engines = engine_order(parts).engines
     return AT_ZERO if delta == 0.0 and engines != RENYI_ONLY else engines
 
 
-def _only_gaussians(parts: Sequence[Leaf]) -> bool:
+def _only_gaussians(parts: Composition) -> bool:
     # The best of several runs is no sum: not all that they release is seen.
-    return bool(parts) and all(_is_gaussian(leaf.event) and leaf.fully_observed for leaf in parts)
+    gaussian = bool(parts) and all(_is_gaussian(leaf.event) for leaf in parts)
+    return gaussian and parts.fully_observed
 
 
 def _is_gaussian(event: ev.Event) -> bool:
@@ -62,16 +63,14 @@ def _is_gaussian(event: ev.Event) -> bool:
     return isinstance(event, ev.Gaussian)
 
 
-def _one_shuffled_round(parts: Sequence[Leaf]) -> bool:
-    if len(parts) != 1 or parts[0].count != 1:
-        return False
-    event = parts[0].event
+def _one_shuffled_round(parts: Composition) -> bool:
+    event = parts.single
     drawn_for = event.event if isinstance(event, (ev.Poisson, ev.FixedSize)) else event
     return isinstance(drawn_for, ev.Shuffle)
 
 
-def _holds_renyi_curve(parts: Sequence[Leaf]) -> bool:
-    return any(isinstance(leaf.event, ev.Renyi) for leaf in parts)
+def _holds_renyi_curve(parts: Composition) -> bool:
+    return parts.holds(ev.Renyi)
 
 
 RENYI_ONLY: Final = ("rdp",)

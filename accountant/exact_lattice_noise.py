@@ -23,7 +23,6 @@ Kamath, Steinke 2020, arXiv 2004.00010v4, theorem 7 (delta of the discrete Gauss
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -32,8 +31,8 @@ import numpy as np
 from . import events as ev
 from .arrays import FloatArray
 from .certified_search import SEARCH_PRECISION, CertifiedValue, Unknown
-from .certifiers import Certifier, PldCertifier
-from .composition import leaves
+from .certifiers import Certifier, CompositionAt, PldCertifier
+from .composition import Composition
 from .neighbours import Neighbours
 from .rootfinding import enclose, narrow
 
@@ -118,9 +117,8 @@ class Release:
         return (added, ((removed, -shift), (-rate * grown, 0))) if removed > 0.0 else (added,)
 
 
-def single_release(event: ev.Event) -> Release | None:
-    """Return the release that an event is, or None where it is something else."""
-    parts = leaves(event)
+def single_release(parts: Composition) -> Release | None:
+    """Return the release that a composition is, or None where it is something else."""
     if len(parts) != 1 or not parts[0].fully_observed:
         return None
     inner, count, rate = parts[0].event, parts[0].count, 1.0
@@ -136,7 +134,7 @@ def single_release(event: ev.Event) -> Release | None:
 
 
 def smallest_lattice_noise(
-    unknown: Unknown, certifier: Certifier, event_at: Callable[[float], ev.Event]
+    unknown: Unknown, certifier: Certifier, composition_at: CompositionAt
 ) -> CertifiedValue | None:
     """Return the smallest noise of a release on a lattice, certified by pld; None if it is not one.
 
@@ -150,16 +148,16 @@ def smallest_lattice_noise(
     epsilon, delta, relation = certifier.target
     if delta < LEAST_CLIMBED_DELTA or epsilon > MOST_EPSILON:
         return None
-    if single_release(event_at(unknown.start)) is None:
+    if single_release(composition_at(unknown.start)) is None:
         return None
-    return _Climb(unknown, certifier, event_at, epsilon, delta, relation).top()
+    return _Climb(unknown, certifier, composition_at, epsilon, delta, relation).top()
 
 
 @dataclass(frozen=True)
 class _Climb:
     unknown: Unknown
     certifier: Certifier
-    event_at: Callable[[float], ev.Event]
+    composition_at: CompositionAt
     epsilon: float
     delta: float
     relation: Neighbours
@@ -190,7 +188,7 @@ class _Climb:
 
     def hockey_sticks(self, value: float) -> list[FloatArray] | None:
         """Return, for each order of the data sets, the hockey sticks of all tests from j = 1 on."""
-        release = single_release(self.event_at(value))
+        release = single_release(self.composition_at(value))
         if release is None:
             return None
         tests = release.tests(self.epsilon, self.relation)
@@ -247,7 +245,7 @@ class _Climb:
 
     def proven(self, value: float) -> CertifiedValue | None:
         """Return the value with its certificate, or None where it has none."""
-        certificate = self.certifier.certify(leaves(self.event_at(value)))
+        certificate = self.certifier.certify(self.composition_at(value))
         meets = certificate.log_excess <= 0.0 and certificate.epsilon_upper <= self.epsilon
         if not meets or self.certifier.delta_log_excess(certificate) > 0.0:
             return None

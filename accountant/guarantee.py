@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from .errors import InvalidInput
+from .errors import EnginesDisagree, InvalidInput
 from .neighbours import NEIGHBOURS, Neighbours, as_neighbours
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "Guarantee",
     "Neighbours",
     "Step",
+    "agreed",
     "as_neighbours",
     "unique_steps",
 ]
@@ -60,6 +61,28 @@ class Bounds:
     def gap(self) -> float:
         """Width of the interval."""
         return 0.0 if self.lower == self.upper else self.upper - self.lower
+
+
+def agreed(
+    lower: float,
+    upper: float,
+    shown: str = "A test shows",
+    proven: str = "and",
+    rounding: float = 0.0,
+) -> Bounds:
+    """Return bounds on one number from two arguments, where both can be true.
+
+    Every such contradiction is decided here: `lower` may exceed `upper` by the relative `rounding`,
+    and then counts as `upper`.  Raises `EnginesDisagree` beyond, in the words for what has been
+    `shown` to be at least `lower` and `proven` to be at most `upper`.
+    """
+    if lower > upper * (1.0 + rounding):
+        raise EnginesDisagree(
+            f"{shown} at least {lower:.17g}, {proven} at most {upper:.17g}.",
+            "Both cannot be true, so one of them is wrong and no number is given.",
+            "Please report this event to the authors of privplan; one engine alone may answer.",
+        )
+    return Bounds(min(lower, upper), upper)
 
 
 @dataclass(frozen=True)

@@ -22,16 +22,15 @@ and nothing below e^-1.5 of what the search returned is looked at.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
 from . import events as ev
 from .certified_search import COARSE_LOG_EXCESS, SEARCH_PRECISION, CertifiedValue, Unknown
-from .certifiers import Certifier
-from .composition import leaves
+from .certifiers import Certifier, CompositionAt
+from .composition import Composition
 from .errors import Unsupported
-from .event_tree import events_inside
 from .rootfinding import least_argument
 
 SCANNED_STEP: Final = 1.0 / 64.0
@@ -72,7 +71,7 @@ def less_lattice_noise(
     unknown: Unknown,
     best: CertifiedValue,
     certifier: Certifier,
-    event_at: Callable[[float], ev.Event],
+    composition_at: CompositionAt,
 ) -> CertifiedValue:
     """Return the smallest certified noise on a grid below `best`, brought down to its edge.
 
@@ -80,11 +79,11 @@ def less_lattice_noise(
     """
     if unknown.name != "noise multiplier" or best.value <= unknown.low:
         return best
-    if not _may_turn(best, certifier, event_at):
+    if not _may_turn(best, certifier, composition_at):
         return best
 
     def certified(value: float) -> CertifiedValue | None:
-        certificate = certifier.certify(leaves(event_at(value)))
+        certificate = certifier.certify(composition_at(value))
         meets = certificate.log_excess <= 0.0 and certificate.epsilon_upper <= certificate.epsilon
         if not meets or certifier.delta_log_excess(certificate) > 0.0:
             return None
@@ -92,7 +91,7 @@ def less_lattice_noise(
 
     def excess(value: float) -> float:
         try:
-            return certifier.coarse_log_excess(leaves(event_at(value)))
+            return certifier.coarse_log_excess(composition_at(value))
         except Unsupported:
             return math.inf
 
@@ -127,7 +126,7 @@ def _dips(best: float, least: float, excess: Callable[[float], float]) -> list[t
 
 
 def where_delta_falls(
-    unknown: Unknown, certifier: Certifier, event_at: Callable[[float], ev.Event]
+    unknown: Unknown, certifier: Certifier, composition_at: CompositionAt
 ) -> Unknown:
     """Return the unknown, searched up to about where delta is least, where it turns around.
 
@@ -136,14 +135,14 @@ def where_delta_falls(
     """
     if unknown.name != "noise multiplier":
         return unknown
-    turning = _turning(event_at(unknown.start))
+    turning = _turning(composition_at(unknown.start))
     if not turning:
         return unknown
     # Multipliers at which the noise is as wide as the bound or the threshold.
     widest = max(unknown.start * limit / scale for limit, scale, _ in turning)
 
     def excess(log_value: float) -> float:
-        return certifier.coarse_log_excess(leaves(event_at(math.exp(log_value))))
+        return certifier.coarse_log_excess(composition_at(math.exp(log_value)))
 
     points = [math.log(widest) + TURNING_STEP * i for i in range(-POINTS_BELOW, POINTS_ABOVE + 1)]
     points = [x for x in points if math.log(unknown.low) < x < math.log(unknown.high)]
@@ -168,16 +167,15 @@ def _least(excess: Callable[[float], float], x: float, value: float) -> float:
     return x
 
 
-def _turning(event: ev.Event) -> list[tuple[float, float, str]]:
+def _turning(composition: Composition) -> list[tuple[float, float, str]]:
     """Return the limit, the scale of the noise and the kind of limit of what turns around."""
     limits: list[tuple[float, float, str]] = []
-    for leaf in leaves(event):
-        for inner in events_inside(leaf.event):
-            if isinstance(inner, ev.TruncatedDiscreteGaussian):
-                scale = inner.noise_multiplier * inner.sensitivity
-                limits.append((float(inner.bound), scale, "bound"))
-            elif isinstance(inner, ev.ThresholdSelection):
-                limits.append((max(inner.threshold, 1.0), inner.noise_scale, "threshold"))
+    for inner in composition.inside(ev.Event):
+        if isinstance(inner, ev.TruncatedDiscreteGaussian):
+            scale = inner.noise_multiplier * inner.sensitivity
+            limits.append((float(inner.bound), scale, "bound"))
+        elif isinstance(inner, ev.ThresholdSelection):
+            limits.append((max(inner.threshold, 1.0), inner.noise_scale, "threshold"))
     return limits
 
 
@@ -196,31 +194,22 @@ def _at_the_edge(
     return best
 
 
-def _may_turn(
-    best: CertifiedValue, certifier: Certifier, event_at: Callable[[float], ev.Event]
-) -> bool:
+def _may_turn(best: CertifiedValue, certifier: Certifier, composition_at: CompositionAt) -> bool:
     """Return whether delta may rise with the noise somewhere below `best`."""
-    lattices = list(_lattices(event_at(best.value)))
+    composition = composition_at(best.value)
+    lattices = composition.inside(ev.DiscreteGaussian)
+    if composition.inside(ev.TruncatedDiscreteGaussian):
+        return True
     if not lattices:
         return False
-    if any(isinstance(each, ev.TruncatedDiscreteGaussian) for each in lattices):
-        return True
     if best.certificate.epsilon == 0.0:
         return True  # an advantage: the rule below is about tails
     # log delta over log noise has slope -2 t epsilon, about: losses go with 1 / noise^2.
-    here = certifier.coarse_log_excess(leaves(event_at(best.value)))
+    here = certifier.coarse_log_excess(composition)
     falls = [
-        abs(certifier.coarse_log_excess(leaves(event_at(best.value * span))) - here)
-        / math.log(span)
+        abs(certifier.coarse_log_excess(composition_at(best.value * span)) - here) / math.log(span)
         for span in TILT_SPANS
     ]
     tilt = max(falls) / (2.0 * best.certificate.epsilon)
     widest = max(1.0 / (each.noise_multiplier**2 * each.sensitivity) for each in lattices)
     return not tilt * widest < LEAST_TURNING
-
-
-def _lattices(event: ev.Event) -> Iterator[ev.DiscreteGaussian | ev.TruncatedDiscreteGaussian]:
-    for leaf in leaves(event):
-        for inner in events_inside(leaf.event):
-            if isinstance(inner, (ev.DiscreteGaussian, ev.TruncatedDiscreteGaussian)):
-                yield inner

@@ -6,12 +6,11 @@ Estimates and the text of a derivation look at a sample of the leaves; bounds lo
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
 from . import events as ev
-from .composition import Leaf
+from .composition import Composition, Leaf
 from .event_tree import events_inside
 from .guarantee import Step
 
@@ -31,15 +30,15 @@ def kind(event: ev.Event) -> tuple[str, ...]:
     return tuple(each.type for each in events_inside(event))
 
 
-def sketched(leaves: Sequence[Leaf]) -> tuple[Leaf, ...]:
+def sketched(composition: Composition) -> Composition:
     """Return few leaves that stand for all, for estimates: their counts have the same sum.
 
     Of each kind they are taken evenly in the order of their leakage.
     """
-    if len(leaves) <= SKETCH_LEAVES:
-        return tuple(leaves)
+    if len(composition) <= SKETCH_LEAVES:
+        return composition
     sketch: list[Leaf] = []
-    for alike in _by_kind(leaves):
+    for alike in _by_kind(composition):
         ordered = sorted(alike, key=lambda leaf: _log_leakage(leaf.event))
         blocks = min(SKETCH_LEAVES, len(ordered))
         for index in range(blocks):
@@ -47,17 +46,17 @@ def sketched(leaves: Sequence[Leaf]) -> tuple[Leaf, ...]:
             block = ordered[index * len(ordered) // blocks : (index + 1) * len(ordered) // blocks]
             count = sum(leaf.count for leaf in block)
             sketch.append(replace(block[len(block) // 2], count=count))
-    return tuple(sketch)
+    return Composition(sketch)
 
 
-def shown(leaves: Sequence[Leaf]) -> tuple[tuple[Leaf, ...], tuple[Step, ...]]:
+def shown(composition: Composition) -> tuple[Composition, tuple[Step, ...]]:
     """Return the leaves whose own steps a derivation shows, and a step that sums up the others.
 
     Of many leaves of one kind the one with the largest leakage is shown.
     """
     shown_leaves: list[Leaf] = []
     summaries: list[Step] = []
-    for alike in _by_kind(leaves):
+    for alike in _by_kind(composition):
         if len(alike) <= MAX_LEAVES_SHOWN:
             shown_leaves += alike
             continue
@@ -79,12 +78,12 @@ def shown(leaves: Sequence[Leaf]) -> tuple[tuple[Leaf, ...], tuple[Step, ...]]:
                 "by definition",
             )
         )
-    return tuple(shown_leaves), tuple(summaries)
+    return Composition(shown_leaves), tuple(summaries)
 
 
-def _by_kind(leaves: Sequence[Leaf]) -> list[list[Leaf]]:
+def _by_kind(composition: Composition) -> list[list[Leaf]]:
     kinds: dict[tuple[str, ...], list[Leaf]] = {}
-    for leaf in leaves:
+    for leaf in composition:
         kinds.setdefault(kind(leaf.event), []).append(leaf)
     return list(kinds.values())
 

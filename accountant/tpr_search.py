@@ -14,7 +14,6 @@ best line touches it at the FPR.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -22,9 +21,8 @@ from . import events as ev
 from .calibration_aims import EventAt, search
 from .certified_search import SEARCH_PRECISION, CertifiedValue, Unknown
 from .certifiers import Certifier, certifiers_for
-from .composition import leaves
+from .composition import Composition
 from .errors import TargetUnreachable, Unsupported
-from .event_tree import events_inside
 from .guarantee import Neighbours
 from .risk.attack_power import AttackPower, proven_power
 from .risk.trade_off import gaussian_mu
@@ -51,7 +49,7 @@ LARGEST_TANGENT_EPSILON: Final = 40.0
 
 
 def risk_certifier(
-    target: RiskTarget, epsilon: float, probe: ev.Event, relation: Neighbours, engine: str
+    target: RiskTarget, epsilon: float, probe: Composition, relation: Neighbours, engine: str
 ) -> Certifier:
     """Return what certifies, by one engine, that the delta at an epsilon meets the target."""
     (certifier,) = certifiers_for(probe, epsilon, target.delta(epsilon), relation, engine)
@@ -79,7 +77,7 @@ class TangentSearch:
         is_first = self.engine == "pld" and target.value >= LEAST_CURVE_TPR
         tangents = TANGENTS_BEFORE_CURVES if is_first else MAX_TANGENTS
         for tried in range(tangents):
-            probe = event_at(quantity.start)
+            probe = Composition.of(event_at(quantity.start))
             certifier = risk_certifier(target, epsilon, probe, self.relation, self.engine)
             gain = math.inf
             try:
@@ -95,7 +93,7 @@ class TangentSearch:
                     best, quantity = candidate, replace(quantity, start=at)
             if gain <= TANGENT_GAIN or (best is not None and tried == tangents - 1):
                 break
-            parts, slope = leaves(event_at(at)), target.line_slope
+            parts, slope = Composition.of(event_at(at)), target.line_slope
             nearer = target.admissible(certifier.tangent(parts, slope, LARGEST_TANGENT_EPSILON)[0])
             if tried == QUICK_TANGENTS:
                 # The best epsilon moves as fast as the value does: look for both at once.
@@ -115,7 +113,7 @@ class TangentSearch:
         )
 
         def tangent(coordinate: float) -> tuple[float, float]:
-            parts = leaves(event_at(quantity.value(coordinate)))
+            parts = Composition.of(event_at(quantity.value(coordinate)))
             return certifier.tangent(parts, target.line_slope, LARGEST_TANGENT_EPSILON)
 
         ends = sorted(map(quantity.coordinate, (quantity.weakest, quantity.strongest)))
@@ -161,7 +159,7 @@ class TprSearch:
     target: TprTarget
     relation: Neighbours
     quantity: Unknown
-    event_at: Callable[[float], ev.Event]
+    event_at: EventAt
 
     def below(self, start: float) -> float | None:
         """Return a value that protects less than `start` and meets the target, or None.
@@ -169,11 +167,11 @@ class TprSearch:
         None too where the gain would not be worth it, and where the closed form of a Gaussian
         leaves nothing to gain.
         """
-        event = self.event_at(start)
-        if gaussian_mu(leaves(event), self.relation) is not None:
+        composition = Composition.of(self.event_at(start))
+        if gaussian_mu(composition, self.relation) is not None:
             return None
         coordinate = self.quantity.coordinate(start)
-        if self.quantity.sign > 0 and any(_lattices(event)):
+        if self.quantity.sign > 0 and any(map(composition.inside, _LATTICES)):
             bracket = self._scanned(coordinate)
         else:
             bracket = self._walked(coordinate)
@@ -228,8 +226,3 @@ class TprSearch:
         if last + 1 == len(points):
             return Bracket(points[last], 0.0, points[last], 0.0)
         return Bracket(points[last + 1], excesses[last + 1], points[last], excesses[last])
-
-
-def _lattices(event: ev.Event) -> Iterator[ev.Event]:
-    for leaf in leaves(event):
-        yield from (each for each in events_inside(leaf.event) if isinstance(each, _LATTICES))

@@ -124,7 +124,7 @@ def _forget(names: Mapping[str, object]) -> None:
 @lru_cache(maxsize=1)
 def _engine_modules() -> dict[str, object]:
     """Return what the engine that is asked most keeps between questions."""
-    from privplan.accountant.engines.pld import allocation, batches
+    from privplan.accountant.engines.pld.pairs import allocation, batches
 
     return {**allocation.__dict__, **batches.__dict__}
 

@@ -15,7 +15,8 @@ from typer.testing import CliRunner
 
 import privplan as pp
 from privplan.accountant import events as ev
-from privplan.accountant.engines.pld import cap
+from privplan.accountant.composition import Composition
+from privplan.accountant.engines.pld.ask import cap
 from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.accountant.work import MOST_WORK, require_little_work, work_of
 from privplan.audit.check import bounds
@@ -195,7 +196,9 @@ def test_no_cap_is_recommended_beside_many_others(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(cap, "_harmless_caps", _never)
     caps = range(cap.MAX_CAPS_RAISED + 1)
     event = ev.Compose([ev.TruncatedPoisson(0.01, 100 + i, 10_000, ev.Gaussian(1)) for i in caps])
-    (said,) = cap.cap_warnings(event, "add-remove", pp.Bounds(0.0, 9.0), delta=1e-5)
+    (said,) = cap.cap_warnings(
+        event, Composition.of(event), "add-remove", pp.Bounds(0.0, 9.0), delta=1e-5
+    )
     assert "rise from" in said
 
 

@@ -30,10 +30,9 @@ import numpy as np
 
 from .. import events as ev
 from .. import validate
-from ..account import guarded
 from ..arrays import FloatArray
-from ..composition import Leaf, leaves
-from ..engines.base import contribution
+from ..composition import Composition, Leaf
+from ..engines.base import contribution, guarded
 from ..engines.correlated_noise import correlated_noise
 from ..engines.rdp.curves import Curve
 from ..engines.rdp.moments import RENYI_OUTWARD_FACTOR
@@ -162,7 +161,7 @@ def zcdp(event: ev.EventLike, *, neighbours: str = "add-remove") -> ZcdpGuarante
     True
     """
     relation = as_neighbours(neighbours)
-    parts = leaves(ev.known_event(event))
+    parts = Composition.of(ev.known_event(event))
     with guarded("rdp"):
         curves = counted_curves(parts, relation)
         upper, unbounded = _upper(curves, relation)
@@ -267,7 +266,9 @@ def _closed_form(event: ev.Event, relation: Neighbours) -> Fraction | None:
             whole = _closed_form(inner, "zero-out" if relation == "zero-out" else "replace-one")
             return None if whole is None else batch * batch * whole
         case ev.ClientSampled(_, inner):
-            parts = [(_closed_form(leaf.event, relation), leaf.count) for leaf in leaves(inner)]
+            parts = [
+                (_closed_form(leaf.event, relation), leaf.count) for leaf in Composition.of(inner)
+            ]
             if any(rho is None for rho, _ in parts):
                 return None
             return sum((rho * count for rho, count in parts if rho is not None), Fraction(0))

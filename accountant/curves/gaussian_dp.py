@@ -27,13 +27,12 @@ from typing import Final
 
 from .. import events as ev
 from ..account import bounds_on_delta
-from ..composition import Leaf, leaves
+from ..composition import Composition
 from ..engines.gdp import gaussian_delta
 from ..errors import Unsupported
-from ..guarantee import Bounds, Step
+from ..guarantee import Bounds, Step, agreed
 from ..neighbours import Neighbours, as_neighbours
 from ..risk import risk
-from ..risk.attack_power import ordered
 from ..risk.release_mu import (
     FUNCTION_ERROR,
     MU_ROUNDING,
@@ -87,15 +86,14 @@ def gdp(event: ev.EventLike, *, neighbours: str = "add-remove") -> GdpGuarantee:
     """
     relation = as_neighbours(neighbours)
     known = ev.known_event(event)
-    parts = leaves(known)
+    parts = Composition.of(known)
     if any(_has_its_own_delta(leaf.event) for leaf in parts):
         warning = "It may reveal everything with a small probability, so no mu is finite."
         return GdpGuarantee(Bounds(0.0, math.inf), relation, (_step(math.inf),), (warning,))
     closed = composed_mu(parts, relation)
     lower, upper = closed.lower, min(closed.upper, _of_largest_losses(parts, relation))
     step = _step(upper)
-    alone = len(parts) == 1 and parts[0].count == 1 and not parts[0].by_lemma
-    if alone and isinstance(parts[0].event, (ev.Pure, ev.Local)):
+    if isinstance(parts.single, (ev.Pure, ev.Local)) and not parts[0].by_lemma:
         lower = upper * (1.0 - 4.0 * FUNCTION_ERROR)  # attained by binary randomized response
     few = len(parts) <= _MAX_TRADE_OFFS
     if lower < upper * (1.0 - 1e-9) and (few or math.isinf(upper)):
@@ -109,8 +107,7 @@ def gdp(event: ev.EventLike, *, neighbours: str = "add-remove") -> GdpGuarantee:
         raise _unknown(parts, relation)
     if lower < upper * (1.0 - 1e-9):
         lower = max(lower, _shown_by_deltas(known, relation, upper))
-    ordered(lower * (1.0 - 1e-9), upper)  # beyond rounding the ends contradict each other
-    return GdpGuarantee(Bounds(min(lower, upper), upper), relation, (step,))
+    return GdpGuarantee(agreed(lower, upper, rounding=1e-9), relation, (step,))
 
 
 def _has_its_own_delta(event: ev.Event) -> bool:
@@ -119,7 +116,7 @@ def _has_its_own_delta(event: ev.Event) -> bool:
     )
 
 
-def _unknown(parts: Sequence[Leaf], relation: Neighbours) -> Unsupported:
+def _unknown(parts: Composition, relation: Neighbours) -> Unsupported:
     mus = ((release_mu(leaf.event, relation).upper, leaf.event.type) for leaf in parts)
     return Unsupported(
         f"No mu is known for `{max(mus)[1]}`.",
@@ -142,7 +139,7 @@ def _by_trade_off(event: ev.Event, relation: Neighbours) -> Bounds:
         return Bounds(0.0, math.inf)
 
 
-def _of_largest_losses(parts: Sequence[Leaf], relation: Neighbours) -> float:
+def _of_largest_losses(parts: Composition, relation: Neighbours) -> float:
     """Return mu of everything as one release with a largest loss; infinite where it has none."""
     losses = []
     for leaf in parts:

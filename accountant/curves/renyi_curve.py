@@ -20,17 +20,17 @@ import numpy as np
 
 from .. import events as ev
 from .. import validate
-from ..account import guarded
 from ..amplification.group import Divergence
 from ..arrays import FloatArray
-from ..composition import Leaf, leaves
+from ..composition import Composition, Leaf
 from ..decoding import named_keywords
 from ..engines import rdp as _rdp  # noqa: F401  (it enters the curves of all events)
+from ..engines.base import guarded
 from ..engines.rdp.conversion import epsilon_at_orders, log_delta_at_orders
 from ..engines.rdp.curves import Curve, curve
 from ..engines.rdp.moments import RENYI_OUTWARD_FACTOR
-from ..errors import EnginesDisagree, InvalidInput
-from ..guarantee import Bounds, Guarantee, Step, unique_steps
+from ..errors import InvalidInput
+from ..guarantee import Bounds, Guarantee, Step, agreed, unique_steps
 from ..neighbours import Neighbours, as_neighbours
 from ..schedules import shown
 
@@ -41,9 +41,9 @@ _UNDERFLOW: Final = 1e-300
 """More than a divergence can lose, or gain, by underflow."""
 
 
-def counted_curves(leaves: Sequence[Leaf], neighbours: Neighbours) -> list[tuple[Curve, Leaf]]:
+def counted_curves(composition: Composition, neighbours: Neighbours) -> list[tuple[Curve, Leaf]]:
     """Return the curve of every leaf; raise `Unsupported` for one that has none."""
-    return [(curve(leaf.event, neighbours), leaf) for leaf in leaves]
+    return [(curve(leaf.event, neighbours), leaf) for leaf in composition]
 
 
 def upper_divergence(parts: Sequence[tuple[Curve, Leaf]], orders: FloatArray) -> FloatArray:
@@ -83,12 +83,8 @@ def lower_divergence(parts: Sequence[tuple[Curve, Leaf]], orders: FloatArray) ->
 def checked_ends(lower: FloatArray, upper: FloatArray, quantity: str) -> None:
     """Raise `EnginesDisagree` where a lower end lies above an upper end."""
     crossed = np.flatnonzero(lower > upper)
-    if crossed.size:
-        raise EnginesDisagree(
-            f"{quantity} is at least {lower[crossed[0]]:.9g} and at most {upper[crossed[0]]:.9g}.",
-            "Both cannot be true, so one of them is wrong and no number is given.",
-            "Please report this event to the authors of privplan.",
-        )
+    for first in crossed[:1]:
+        agreed(float(lower[first]), float(upper[first]), f"{quantity} is")
 
 
 def _at(values: Divergence, orders: FloatArray, unknown: float) -> FloatArray:
@@ -154,7 +150,7 @@ def rdp(
     relation = as_neighbours(neighbours)
     at = checked_orders(orders)
     known = ev.known_event(event)
-    parts = leaves(known)
+    parts = Composition.of(known)
     with guarded("rdp"):
         curves = counted_curves(parts, relation)
         upper = upper_divergence(curves, at)
@@ -165,7 +161,7 @@ def rdp(
     steps = [step for part, leaf in curves if id(leaf) in kept for step in part.steps]
     composition = Step(
         "composition",
-        f"The curves of {sum(leaf.count for leaf in parts):,} releases add up at each order.",
+        f"The curves of {parts.releases:,} releases add up at each order.",
         "Mironov 2017, Proposition 1, arXiv 1702.07476v3",
         ("the plan is fixed before the first release",),
     )

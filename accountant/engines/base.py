@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Generic, Protocol, TypeVar
 
 from .. import events as ev
-from ..composition import Leaf
+from ..composition import Composition
 from ..errors import Unsupported
 from ..event_tree import events_inside
 from ..guarantee import Bounds, Neighbours, Step
@@ -41,11 +42,11 @@ class Engine(Protocol):
     def name(self) -> str:
         """The word that `account(..., engine=...)` takes."""
 
-    def epsilon(self, leaves: Sequence[Leaf], delta: float, neighbours: Neighbours) -> Answer:
-        """Return bounds on the smallest epsilon at which `leaves` are (epsilon, delta)-DP."""
+    def epsilon(self, composition: Composition, delta: float, neighbours: Neighbours) -> Answer:
+        """Return bounds on the smallest epsilon at which `composition` is (epsilon, delta)-DP."""
 
-    def delta(self, leaves: Sequence[Leaf], epsilon: float, neighbours: Neighbours) -> Answer:
-        """Return bounds on the smallest delta at which `leaves` are (epsilon, delta)-DP."""
+    def delta(self, composition: Composition, epsilon: float, neighbours: Neighbours) -> Answer:
+        """Return bounds on the smallest delta at which `composition` is (epsilon, delta)-DP."""
 
 
 class Registry(Generic[T]):
@@ -95,17 +96,34 @@ class Registry(Generic[T]):
         return function(event, neighbours)
 
 
+@contextlib.contextmanager
+def guarded(engine: str) -> Iterator[None]:
+    """Turn arithmetic that breaks down, at parameters beyond all use, into `Unsupported`."""
+    import numpy as np
+
+    try:
+        # What overflows here is caught as a number that is not finite, before it can be used.
+        with np.errstate(over="ignore", invalid="ignore"):
+            yield
+    except (ArithmeticError, MemoryError) as error:
+        raise Unsupported(
+            f"The numbers of this event are too extreme for the {engine} engine.",
+            f"Its arithmetic broke down ({type(error).__name__}), so it gives no number.",
+            "Check the noise, the rates and the counts.",
+        ) from error
+
+
 def contribution(neighbours: Neighbours) -> int:
     """Return by how many contribution bounds a sum can move: 2 under replace-one, else 1."""
     return 2 if neighbours == "replace-one" else 1
 
 
-def refuse_unattained(leaves: Sequence[Leaf], engine: str) -> None:
+def refuse_unattained(composition: Composition, engine: str) -> None:
     """Raise `Unsupported` where not all that a leaf releases is seen.
 
     For engines whose lower end assumes that it is.
     """
-    if not all(leaf.fully_observed for leaf in leaves):
+    if not composition.fully_observed:
         raise Unsupported(
             f"The {engine} engine cannot treat the best of several runs.",
             "It bounds what all runs release, from below too, and only one of them is seen.",

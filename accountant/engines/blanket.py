@@ -8,7 +8,6 @@ releases, are the pld engine's.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -18,7 +17,7 @@ from ..amplification.shuffling.attained import LogPair, lower_delta, lower_epsil
 from ..amplification.shuffling.binary_counts import binary_counts
 from ..amplification.shuffling.profile import Profile, smallest_epsilon
 from ..amplification.shuffling.rounds import class_tests, round_tests, shuffled, shuffled_profile
-from ..composition import Leaf
+from ..composition import Composition
 from ..errors import Unsupported
 from ..guarantee import Bounds, Neighbours, Step, unique_steps
 from .base import Answer
@@ -42,14 +41,14 @@ class BlanketEngine:
 
     name: str = "blanket"
 
-    def epsilon(self, leaves: Sequence[Leaf], delta: float, neighbours: Neighbours) -> Answer:
+    def epsilon(self, composition: Composition, delta: float, neighbours: Neighbours) -> Answer:
         """Return bounds on the smallest epsilon at `delta` in [0, 1], in nats.
 
         The upper end is never above the local epsilon.  Raises `Unsupported` for anything but one
         round, and under add-remove.
         """
         delta = validate.probability(delta=delta)
-        event = _single_round(leaves)
+        event = _single_round(composition)
         profile = shuffled_profile(event, neighbours)
         tests: tuple[LogPair, ...] = ()
         # At delta 0 only the largest loss holds; at delta 1 nothing is asked.
@@ -58,20 +57,20 @@ class BlanketEngine:
         elif delta == 1.0:
             upper = 0.0
         else:
-            upper, tests = smallest_epsilon(profile, delta), _tests(leaves, neighbours)
+            upper, tests = smallest_epsilon(profile, delta), _tests(composition, neighbours)
         counts = binary_counts(event)
         if counts is not None and 0.0 < delta < 1.0:
             upper, profile = counts.epsilon(delta, upper), _with_counts(profile)
         lower = lower_epsilon(tests, delta) if tests else 0.0
         return _answer(lower, upper, profile, tests, f"epsilon {upper:.6g} at delta {delta:.6g}")
 
-    def delta(self, leaves: Sequence[Leaf], epsilon: float, neighbours: Neighbours) -> Answer:
+    def delta(self, composition: Composition, epsilon: float, neighbours: Neighbours) -> Answer:
         """Return bounds on the smallest delta at `epsilon` (0 or above, in nats).
 
         Raises `Unsupported` for anything but one round, and under add-remove.
         """
         epsilon = validate.non_negative(epsilon=epsilon)
-        event = _single_round(leaves)
+        event = _single_round(composition)
         profile = shuffled_profile(event, neighbours)
         log_delta = profile.log_delta(epsilon)
         # Up by more than the rounding of exp, and above 0 where exp underflows.
@@ -81,7 +80,7 @@ class BlanketEngine:
         counts = binary_counts(event)
         if counts is not None:
             upper, profile = min(upper, counts.delta(epsilon)), _with_counts(profile)
-        tests = _tests(leaves, neighbours)
+        tests = _tests(composition, neighbours)
         # Each test holds for its own order of the two data sets; the best of them counts.
         lower = max((lower_delta(test, epsilon) for test in tests), default=0.0)
         return _answer(lower, upper, profile, tests, f"delta {upper:.6g} at epsilon {epsilon:.6g}")
@@ -92,18 +91,19 @@ def _with_counts(profile: Profile) -> Profile:
     return replace(profile, steps=(*profile.steps, _COUNTED))
 
 
-def _single_round(leaves: Sequence[Leaf]) -> ev.Event:
-    if len(leaves) != 1 or leaves[0].count != 1 or shuffled(leaves[0].event) is None:
+def _single_round(composition: Composition) -> ev.Event:
+    event = composition.single
+    if event is None or shuffled(event) is None:
         raise Unsupported(
             "The blanket engine takes one shuffled round, and nothing else.",
             next_step="Use pld, or leave the choice of the engine to privplan.",
         )
-    return leaves[0].event
+    return event
 
 
-def _tests(leaves: Sequence[Leaf], neighbours: Neighbours) -> tuple[LogPair, ...]:
+def _tests(composition: Composition, neighbours: Neighbours) -> tuple[LogPair, ...]:
     """Return the tests for the lower end; none where not all that is released is seen."""
-    (leaf,) = leaves
+    (leaf,) = composition
     if not leaf.fully_observed:
         return ()
     of_class = class_tests(leaf.event, neighbours) if leaf.worst_of_class else ()

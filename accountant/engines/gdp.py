@@ -14,7 +14,6 @@ Corollary 2.13 and Corollary 3.3, arXiv 1905.02383v3.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,7 +21,7 @@ from scipy.special import erfcx, log_ndtr, ndtr
 
 from .. import events as ev
 from .. import validate
-from ..composition import Leaf
+from ..composition import Composition
 from ..errors import Unsupported
 from ..guarantee import Bounds, Neighbours, Step
 from .base import Answer, contribution, refuse_unattained
@@ -52,37 +51,37 @@ class GdpEngine:
 
     name: str = "gdp"
 
-    def epsilon(self, leaves: Sequence[Leaf], delta: float, neighbours: Neighbours) -> Answer:
+    def epsilon(self, composition: Composition, delta: float, neighbours: Neighbours) -> Answer:
         """Return bounds on the smallest epsilon at `delta` in [0, 1], in nats.
 
         Epsilon is infinite at delta 0.  Raises `Unsupported` for a leaf that is not an unsampled
         Gaussian, `InvalidInput` for a delta out of range.
         """
         delta = validate.probability(delta=delta)
-        mu, steps = _mu(leaves, neighbours)
+        mu, steps = _mu(composition, neighbours)
         lower, upper = _epsilon(mu.lower, delta)[0], _epsilon(mu.upper, delta)[1]
         how = f"Epsilon {upper:.6g} at delta {delta:.6g}, by inverting the closed form."
         return Answer(Bounds(lower, upper), (*steps, Step("conversion", how, _GAUSSIAN_SOURCE)))
 
-    def delta(self, leaves: Sequence[Leaf], epsilon: float, neighbours: Neighbours) -> Answer:
+    def delta(self, composition: Composition, epsilon: float, neighbours: Neighbours) -> Answer:
         """Return bounds on the smallest delta at `epsilon` (0 or above, in nats).
 
         Raises `Unsupported` for a leaf that is not an unsampled Gaussian, `InvalidInput` for an
         epsilon out of range.
         """
         epsilon = validate.non_negative(epsilon=epsilon)
-        mu, steps = _mu(leaves, neighbours)
+        mu, steps = _mu(composition, neighbours)
         lower, upper = _delta(mu.lower, epsilon)[0], _delta(mu.upper, epsilon)[1]
         how = f"Delta {upper:.6g} at epsilon {epsilon:.6g}, by the closed form."
         return Answer(Bounds(lower, upper), (*steps, Step("conversion", how, _GAUSSIAN_SOURCE)))
 
 
-def _mu(leaves: Sequence[Leaf], neighbours: Neighbours) -> tuple[Bounds, tuple[Step, ...]]:
+def _mu(composition: Composition, neighbours: Neighbours) -> tuple[Bounds, tuple[Step, ...]]:
     """Return bounds on mu, and the steps that say so."""
-    refuse_unattained(leaves, "gdp")
+    refuse_unattained(composition, "gdp")
     steps: list[Step] = []
     attained, dominating = [], []
-    for leaf in leaves:
+    for leaf in composition:
         if isinstance(leaf.event, ev.MatrixGaussian):
             correlated = correlated_noise(leaf.event, neighbours)
             below, above = correlated.attained, correlated.dominating

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from .. import events as ev
 from .. import validate
-from ..composition import Leaf
+from ..composition import Composition, Leaf
 from ..errors import Unsupported
 from ..guarantee import Bounds, Neighbours, Step, unique_steps
 from .base import Answer, Registry, contribution
@@ -73,7 +73,7 @@ class GoogleEngine:
 
     Raises `Unsupported` for every other event, and where the grid would not fit into memory.
 
-    >>> answer = GoogleEngine().epsilon([Leaf(ev.Gaussian(1.0), 1)], 1e-5, "add-remove")
+    >>> answer = GoogleEngine().epsilon(Composition.of(ev.Gaussian(1.0)), 1e-5, "add-remove")
     >>> round(answer.bounds.upper, 3)
     4.377
     """
@@ -83,10 +83,10 @@ class GoogleEngine:
     def __init__(self, discretisation: float = 1e-4) -> None:
         self._width = validate.positive(discretisation=discretisation)
 
-    def epsilon(self, leaves: Sequence[Leaf], delta: float, neighbours: Neighbours) -> Answer:
+    def epsilon(self, composition: Composition, delta: float, neighbours: Neighbours) -> Answer:
         """Return bounds on the smallest epsilon at `delta` in [0, 1], in nats."""
         target = validate.probability(delta=delta)
-        total = self._compose(leaves, neighbours)
+        total = self._compose(composition, neighbours)
         if total.pld is None:
             return total.answer(math.inf, "An event protects nobody, so epsilon is infinite.")
         upper = _DP_ACCOUNTING.call(lambda: _epsilon_at(total.pld, target - total.rounding))
@@ -105,10 +105,10 @@ class GoogleEngine:
             )
         return total.answer(upper)
 
-    def delta(self, leaves: Sequence[Leaf], epsilon: float, neighbours: Neighbours) -> Answer:
+    def delta(self, composition: Composition, epsilon: float, neighbours: Neighbours) -> Answer:
         """Return bounds on the smallest delta at `epsilon`, 0 or above, in nats."""
         point = validate.non_negative(epsilon=epsilon)
-        total = self._compose(leaves, neighbours)
+        total = self._compose(composition, neighbours)
         if total.pld is None:
             return total.answer(1.0, "An event protects nobody, so delta is 1.")
         estimate = float(_DP_ACCOUNTING.call(lambda: total.pld.get_delta_for_epsilon(point)))
@@ -116,17 +116,17 @@ class GoogleEngine:
         upper = max(estimate, 1e-300) * (1.0 + LIBRARY_OUTWARD_RELATIVE) + total.rounding
         return total.answer(min(1.0, upper))
 
-    def _compose(self, leaves: Sequence[Leaf], neighbours: Neighbours) -> _ComposedLoss:
-        losses = [(_loss(leaf.event, neighbours), leaf.count) for leaf in _gathered(leaves)]
+    def _compose(self, composition: Composition, neighbours: Neighbours) -> _ComposedLoss:
+        losses = [(_loss(leaf.event, neighbours), leaf.count) for leaf in _gathered(composition)]
         parts = [(loss, count) for loss, count in losses if loss.reach > 0.0]
         runs = sum(count for _, count in parts)
-        composition = Step(
+        composed = Step(
             "composition",
             f"{runs} privacy loss distributions on a grid of width {self._width:g} are convolved.",
             _DOTS,
             ("Each distribution dominates, so the convolution does, even of adaptive runs.",),
         )
-        steps = (*(loss.step for loss, _ in losses), composition)
+        steps = (*(loss.step for loss, _ in losses), composed)
         if any(loss.build is None for loss, _ in parts):
             return _ComposedLoss(None, 0.0, steps)
         # Convolving is where memory or time may run out.
@@ -211,13 +211,13 @@ def _window(pld: Any, count: int) -> int:
     return int(highest) - int(lowest) + 1
 
 
-def _gathered(leaves: Sequence[Leaf]) -> list[Leaf]:
+def _gathered(composition: Composition) -> list[Leaf]:
     """Return the leaves with all unsampled Gaussians as one, of the same total precision."""
-    others = [leaf for leaf in leaves if not isinstance(leaf.event, ev.Gaussian)]
+    others = [leaf for leaf in composition if not isinstance(leaf.event, ev.Gaussian)]
     # N(0, s^2) n times is N(0, s^2/n) once: signal-to-noise ratios add in squares.
     means = [
         math.sqrt(leaf.count) / leaf.event.noise_multiplier
-        for leaf in leaves
+        for leaf in composition
         if isinstance(leaf.event, ev.Gaussian)
     ]
     if not means:

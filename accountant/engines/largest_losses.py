@@ -43,7 +43,7 @@ from typing import Final
 
 from .. import events as ev
 from ..amplification.group import along_chain
-from ..composition import leaves
+from ..composition import Composition
 from ..errors import Unsupported
 from ..event_tree import events_inside
 from ..guarantee import Neighbours
@@ -283,7 +283,7 @@ def _together(event: ev.Event, neighbours: Neighbours) -> LargestLosses:
 
     Raises `Unsupported` where one of them is not known.
     """
-    inner = [(largest_losses(leaf.event, neighbours), leaf) for leaf in leaves(event)]
+    inner = [(largest_losses(leaf.event, neighbours), leaf) for leaf in Composition.of(event)]
     if len(inner) == 1 and inner[0][1].count == 1:
         ((single, leaf),) = inner
         return single if leaf.fully_observed else single.upper_only()
@@ -359,10 +359,10 @@ def _group(event: ev.Group, neighbours: Neighbours) -> LargestLosses:
 
 def _two_steps(inner: ev.Event) -> ev.Event:
     """Return the release that two units together see: one that comes, and one that goes."""
-    parts = leaves(ev.Group(2, inner))
-    if len(parts) != 1 or parts[0].count != 1:
+    parts = Composition.of(ev.Group(2, inner))
+    if parts.single is None:
         raise _unknown(f"a sample that several releases of `{inner.type}` share")
-    return parts[0].event
+    return parts.single
 
 
 def _holds_bare(event: ev.Event) -> bool:

@@ -23,7 +23,7 @@ import numpy as np
 from .. import events as ev
 from .. import validate
 from ..arrays import FloatArray
-from ..composition import Leaf
+from ..composition import Composition
 from ..errors import Unsupported
 from ..guarantee import Bounds, Neighbours, Step, unique_steps
 from .base import Answer, Registry, contribution, refuse_unattained
@@ -116,7 +116,7 @@ class MicrosoftEngine:
     Raises `Unsupported` for every other event, and where the library crashes, would run out of
     memory, or would lose delta in rounding.
 
-    >>> answer = MicrosoftEngine().epsilon([Leaf(ev.Gaussian(1.0), 1)], 1e-5, "add-remove")
+    >>> answer = MicrosoftEngine().epsilon(Composition.of(ev.Gaussian(1.0)), 1e-5, "add-remove")
     >>> answer.bounds.lower < 4.377 < answer.bounds.upper
     True
     """
@@ -126,15 +126,15 @@ class MicrosoftEngine:
     def __init__(self, eps_error: float = 0.01) -> None:
         self._error = validate.positive(eps_error=eps_error)
 
-    def epsilon(self, leaves: Sequence[Leaf], delta: float, neighbours: Neighbours) -> Answer:
+    def epsilon(self, composition: Composition, delta: float, neighbours: Neighbours) -> Answer:
         """Return bounds on the smallest epsilon at `delta`, strictly between 0 and 1, in nats."""
         target = validate.open_probability(delta=delta)
         slack = target / 1000.0
         return self._answer(
-            leaves, neighbours, lambda _: slack, lambda total: total.epsilon(target)
+            composition, neighbours, lambda _: slack, lambda total: total.epsilon(target)
         )
 
-    def delta(self, leaves: Sequence[Leaf], epsilon: float, neighbours: Neighbours) -> Answer:
+    def delta(self, composition: Composition, epsilon: float, neighbours: Neighbours) -> Answer:
         """Return bounds on the smallest delta at `epsilon`, 0 or above, in nats.
 
         The upper end is 1e-10 at least, and more beyond 10,000 releases.
@@ -144,23 +144,25 @@ class MicrosoftEngine:
         def slack(runs: int) -> float:
             return MIN_DELTA_SLACK * max(1.0, runs / 1e4)
 
-        return self._answer(leaves, neighbours, slack, lambda total: total.delta(point), most=1.0)
+        return self._answer(
+            composition, neighbours, slack, lambda total: total.delta(point), most=1.0
+        )
 
     def _answer(
         self,
-        leaves: Sequence[Leaf],
+        composition: Composition,
         neighbours: Neighbours,
         slack_of: Callable[[int], float],
         read: Callable[[_Composition], tuple[float, float]],
         most: float = math.inf,
     ) -> Answer:
         """Return the larger reading of both directions, outward, and never above `most`."""
-        refuse_unattained(leaves, self.name)
+        refuse_unattained(composition, self.name)
         with np.errstate(all="ignore"):
             parts = _PRV_ACCOUNTANT.call(
                 lambda: [
                     (_loss(leaf.event, neighbours), leaf.count)
-                    for leaf in leaves
+                    for leaf in composition
                     if not (isinstance(leaf.event, ev.Poisson) and leaf.event.rate == 0.0)
                 ]
             )
@@ -172,7 +174,7 @@ class MicrosoftEngine:
                 readings = [read(total) for total in totals]
         lower, upper = (max(ends) for ends in zip(*readings, strict=True))
         attained = all(loss.attained for loss in losses)
-        composition = Step("composition", f"{runs} loss variables are convolved by FFT.", _PRV)
+        composed = Step("composition", f"{runs} loss variables are convolved by FFT.", _PRV)
         conversion = Step(
             "conversion",
             f"The bounds are those of prv_accountant at an error of {self._error:g} in epsilon; "
@@ -190,7 +192,7 @@ class MicrosoftEngine:
         )
         low = max(0.0, lower * (1.0 - LIBRARY_OUTWARD_RELATIVE)) if attained else 0.0
         high = max(0.0, min(most, upper) * (1.0 + LIBRARY_OUTWARD_RELATIVE))
-        steps = [*(loss.step for loss in losses), composition, conversion]
+        steps = [*(loss.step for loss in losses), composed, conversion]
         return Answer(Bounds(low, high), unique_steps(steps))
 
     def _compositions(

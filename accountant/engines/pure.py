@@ -18,7 +18,7 @@ from fractions import Fraction
 
 from .. import events as ev
 from .. import validate
-from ..composition import Leaf
+from ..composition import Composition, Leaf
 from ..errors import Unsupported
 from ..guarantee import Bounds, Neighbours, Step, unique_steps
 from ..schedules import shown
@@ -33,7 +33,7 @@ class PureEngine:
 
     name: str = "pure"
 
-    def epsilon(self, leaves: Sequence[Leaf], delta: float, neighbours: Neighbours) -> Answer:
+    def epsilon(self, composition: Composition, delta: float, neighbours: Neighbours) -> Answer:
         """Return bounds on the smallest epsilon at delta 0, in nats; infinite where there is none.
 
         Raises `Unsupported` for a delta above 0, and for a leaf whose largest loss is not known.
@@ -43,16 +43,16 @@ class PureEngine:
                 f"The pure engine answers at delta 0 only; {delta:g} was asked.",
                 next_step="Leave the choice of the engine to privplan.",
             )
-        losses = [(_losses(leaf, neighbours), leaf) for leaf in leaves]
-        return Answer(_worse_sum(losses), _steps(leaves, neighbours), _warnings(losses))
+        losses = [(_losses(leaf, neighbours), leaf) for leaf in composition]
+        return Answer(_worse_sum(losses), _steps(composition, neighbours), _warnings(losses))
 
-    def delta(self, leaves: Sequence[Leaf], epsilon: float, neighbours: Neighbours) -> Answer:
+    def delta(self, composition: Composition, epsilon: float, neighbours: Neighbours) -> Answer:
         """Return delta 0 at an epsilon that the largest losses do not exceed.
 
         Raises `Unsupported` at any smaller epsilon.
         """
         epsilon = validate.non_negative(epsilon=epsilon)
-        answer = self.epsilon(leaves, 0.0, neighbours)
+        answer = self.epsilon(composition, 0.0, neighbours)
         if epsilon < answer.bounds.upper:
             raise Unsupported(
                 "The pure engine answers at delta 0 only, and delta is above 0 here.",
@@ -62,12 +62,12 @@ class PureEngine:
         return Answer(Bounds.exactly(0.0), answer.steps, answer.warnings)
 
 
-def largest_sum(leaves: Sequence[Leaf], neighbours: Neighbours) -> Bounds:
+def largest_sum(composition: Composition, neighbours: Neighbours) -> Bounds:
     """Return bounds on the largest loss of all leaves together: from there on delta is 0.
 
     Raises `Unsupported` for a leaf whose largest loss is not known.
     """
-    return _worse_sum([(_losses(leaf, neighbours), leaf) for leaf in leaves])
+    return _worse_sum([(_losses(leaf, neighbours), leaf) for leaf in composition])
 
 
 def _losses(leaf: Leaf, neighbours: Neighbours) -> LargestLosses:
@@ -138,8 +138,8 @@ def _warnings(losses: Sequence[tuple[LargestLosses, Leaf]]) -> tuple[str, ...]:
     return (f"{reasons} So no epsilon holds at delta 0: ask at a delta above 0.",)
 
 
-def _steps(leaves: Sequence[Leaf], neighbours: Neighbours) -> tuple[Step, ...]:
-    listed, summaries = shown(leaves)
+def _steps(composition: Composition, neighbours: Neighbours) -> tuple[Step, ...]:
+    listed, summaries = shown(composition)
     single = [
         Step(
             "mechanism",

@@ -34,7 +34,7 @@ import math
 from typing import Final
 
 from .. import events as ev
-from ..composition import leaves
+from ..composition import release_of_group
 from ..errors import Unsupported
 from ..event_tree import events_inside
 from ..neighbours import Neighbours
@@ -90,7 +90,7 @@ def replaced_release(event: ev.Event) -> tuple[ev.Event, Neighbours]:
     (Pure(epsilon=2.0), 'add-remove')
     """
     if isinstance(event, _BARE):
-        return leaves(ev.Group(2, event))[0].event, "add-remove"
+        return release_of_group(2, event), "add-remove"
     bare = next((each for each in events_inside(event) if isinstance(each, _BARE)), None)
     if bare is not None:
         raise Unsupported(

@@ -38,7 +38,8 @@ class ThresholdSelection(Event):
     `threshold` above 0, `partitions` 1 or above.
     A unit that comes or goes, or counts as none (zero-out), changes the counts of its keys by one;
     under replace-one those of the old and of the new one.
-    Source: Wilson et al. 2019, arXiv 1909.01917v3; derived in accountant/engines/pld/selections.py.
+    Source: Wilson et al. 2019, arXiv 1909.01917v3; derived in
+    engines/pld/pairs/selections.py.
     """
 
     type: ClassVar[str] = "threshold-selection"

@@ -71,7 +71,7 @@ class TruncatedPoisson(Event):
 
     `population` is the size of the larger of two neighbouring data sets, with the unit in it.
     Range: `rate` in [0, 1], 1 <= `batch` <= `population`.
-    Source: derived in accountant/engines/pld/truncated.py.
+    Source: derived in accountant/engines/pld/pairs/truncated.py.
     """
 
     type: ClassVar[str] = "truncated-poisson"
@@ -91,7 +91,7 @@ class FixedSize(Event):
 
     Range: 1 <= `batch` <= `population`.
     Source: Balle, Barthe and Gaboardi 2018, Theorem 9, arXiv 1807.01647v2; derived in
-    accountant/engines/pld/fixed_size.py.
+    accountant/engines/pld/pairs/fixed_size.py.
     """
 
     type: ClassVar[str] = "fixed-size"
@@ -111,7 +111,7 @@ class WithReplacement(Event):
     A unit that is drawn j times contributes j bounds.  `population` is the size of the larger of
     two neighbouring data sets.  Range: both 1 or above.
     Source: Balle, Barthe and Gaboardi 2018, Theorem 10, arXiv 1807.01647v2; derived in
-    accountant/engines/pld/with_replacement.py.
+    accountant/engines/pld/pairs/with_replacement.py.
     """
 
     type: ClassVar[str] = "with-replacement"
@@ -130,7 +130,7 @@ class ClientSampled(Event):
     all that the client releases in one round.  Range: `clients_rate` in [0, 1].
     Neighbouring data sets differ in that unit, by the relation that is asked for, and have the same
     clients.
-    Source: by definition; see accountant/engines/pld/client_sampled.py.
+    Source: by definition; see accountant/engines/pld/compose/client_sampled.py.
     """
 
     type: ClassVar[str] = "client-sampled"
@@ -144,7 +144,7 @@ class ShuffledBatches(Event):
 
     Range: `batches` 1 or above.  Under zero-out and replace-one a unit keeps its place; under
     add-remove another one moves from the end of the epoch into the place of the one that is gone.
-    Source: Chua et al. 2024, arXiv 2403.17673; derived in accountant/engines/pld/batches.py.
+    Source: Chua et al. 2024, arXiv 2403.17673; derived in accountant/engines/pld/pairs/batches.py.
     """
 
     type: ClassVar[str] = "shuffled-batches"
@@ -159,7 +159,7 @@ class RandomAllocation(Event):
     The set of steps is uniform, independent between units, and hidden ("balls in bins" where
     `chosen` is 1).  Range: 1 <= `chosen` <= `steps`.
     Source: Feldman and Shenfeld 2025, arXiv 2502.08202; derived in
-    accountant/engines/pld/allocation.py.
+    accountant/engines/pld/pairs/allocation.py.
     """
 
     type: ClassVar[str] = "random-allocation"

@@ -21,7 +21,7 @@ import numpy as np
 
 from .. import events as ev
 from ..arrays import BoolArray, IntArray
-from ..composition import MAX_ROUNDS, leaves
+from ..composition import MAX_ROUNDS, Composition
 from ..errors import BudgetExceeded, InvalidInput, Unsupported
 from ..guarantee import Bounds, Guarantee, Step
 from ..neighbours import Neighbours
@@ -37,7 +37,7 @@ EXHAUSTED: Final = BUDGET_UNITS + 1
 def price(event: ev.Event, currency: Currency, relation: Neighbours) -> IntArray:
     """Return what an event costs, each number at most `EXHAUSTED`; `Unsupported` as `cost`."""
     total = [0] * (len(currency.budgets) + 1)
-    for leaf in leaves(event):
+    for leaf in Composition.of(event):
         price_of_leaf = _price(currency, leaf.event, relation)
         total = [
             units + leaf.count * cost for units, cost in zip(total, price_of_leaf, strict=True)
@@ -296,6 +296,6 @@ def currency_named(
             "For example orders=[16], or like=Poisson(0.01, Gaussian(1.0)).",
         )
     if like is not None:
-        orders = (best_order(like, leaves(like), target, relation),)
+        orders = (best_order(like, Composition.of(like), target, relation),)
     assert orders is not None
     return Rdp(target, orders)

@@ -47,7 +47,7 @@ import numpy as np
 
 from .. import events as ev
 from ..arrays import FloatArray
-from ..composition import Leaf
+from ..composition import Composition
 from ..curves.concentrated import least_rho
 from ..engines.base import contribution
 from ..engines.correlated_noise import correlated_noise
@@ -177,8 +177,8 @@ class Zcdp:
     def _epsilon_of(self, rho: float) -> float:
         if rho == 0.0:
             return 0.0
-        leaf = Leaf(ev.ZCDP(rho), 1)
-        return RdpEngine().epsilon((leaf,), self.target.conversion_delta, "add-remove").bounds.upper
+        known = Composition.of(ev.ZCDP(rho))
+        return RdpEngine().epsilon(known, self.target.conversion_delta, "add-remove").bounds.upper
 
 
 @dataclass(frozen=True)
@@ -227,8 +227,8 @@ class Gdp:
         return f"mu^2 = {float(self.budgets[0]):.6g} (Gaussian privacy)"
 
     def _epsilon_of(self, noise: float) -> float:
-        leaf = Leaf(ev.Gaussian(noise), 1)
-        return GdpEngine().epsilon((leaf,), self.target.conversion_delta, "add-remove").bounds.upper
+        known = Composition.of(ev.Gaussian(noise))
+        return GdpEngine().epsilon(known, self.target.conversion_delta, "add-remove").bounds.upper
 
 
 def _whole_run(event: ev.Event, relation: Neighbours) -> ev.Event:
@@ -315,7 +315,7 @@ def overheads(orders: FloatArray, delta: float, shares: int = 1) -> FloatArray:
 
 
 def best_order(
-    event: ev.Event, leaves: Sequence[Leaf], target: Target, relation: Neighbours
+    event: ev.Event, composition: Composition, target: Target, relation: Neighbours
 ) -> float:
     """Return the order at which a budget admits most releases like `event`, whose leaves are given.
 
@@ -324,7 +324,7 @@ def best_order(
     orders = np.asarray(1.0 + np.geomspace(0.05, 4096.0, 400))
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         total = np.zeros_like(orders)
-        for leaf in leaves:
+        for leaf in composition:
             total += leaf.count * curve(leaf.event, relation).at(orders)
         # Releases that fit at each order: what conversion leaves of epsilon, over one's divergence.
         left = target.epsilon - overheads(orders, target.conversion_delta)

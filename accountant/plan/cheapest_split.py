@@ -28,7 +28,7 @@ import numpy as np
 from .. import events as ev
 from .. import validate
 from ..arrays import FloatArray
-from ..composition import leaves
+from ..composition import Composition
 from ..engines.rdp.curves import curve
 from ..errors import InvalidInput, Unsupported
 from ..neighbours import Neighbours
@@ -233,7 +233,7 @@ def _table(phase: Phase, observer: str, relation: Neighbours, group: int) -> Flo
 
 def _divergence(event: ev.Event, relation: Neighbours) -> FloatArray:
     total = np.zeros_like(_ORDERS)
-    for leaf in leaves(event):
+    for leaf in Composition.of(event):
         try:
             renyi = curve(leaf.event, relation)
         except Unsupported as refusal:

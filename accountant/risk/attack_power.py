@@ -26,17 +26,18 @@ from scipy.special import ndtr, ndtri
 
 from .. import events as ev
 from .. import validate
-from ..account import account, guarded
+from ..account import account
 from ..arrays import FloatArray
-from ..composition import leaves, worst_leaves
-from ..engines.pld.curve import attained_curves
-from ..errors import EnginesDisagree, InvalidInput, Unsupported, kind_of
-from ..guarantee import Bounds, Neighbours, as_neighbours
+from ..engines.base import guarded
+from ..engines.pld.compose.curve import attained_curves
+from ..errors import InvalidInput, Unsupported, kind_of
+from ..guarantee import Bounds, Neighbours, agreed, as_neighbours
 from .shapes import AttainedMiss, Lines, MissCeiling, SingleTests
 from .trade_off import (
     FALLBACK_EPSILONS,
     account_deltas,
     common_nodes,
+    composition_of,
     gaussian_mu,
     nearer_floor,
     pld_curves,
@@ -78,7 +79,7 @@ class AttackPower:
             high = float(ndtr(cut - self.mu.lower)) * (1.0 + NORMAL_ROUNDING)
             # Where Phi underflows something is missed all the same.
             return Bounds(low, min(max(high, sys.float_info.min), 1.0))
-        return ordered(self._floor(fpr), self._ceiling(fpr))
+        return agreed(self._floor(fpr), self._ceiling(fpr))
 
     def _floor(self, fpr: float) -> float:
         return min(floor.at(fpr) for floor in self.floors)
@@ -107,7 +108,7 @@ class AttackPower:
         elif self.largest_loss < 700.0:
             grown = math.exp(self.largest_loss) * (1.0 + 1e-12) * fpr
             upper = min(upper, max(grown, fpr))
-        return ordered(max(lower, fpr), max(upper, fpr))
+        return agreed(max(lower, fpr), max(upper, fpr))
 
     def attained_delta(self, epsilon: float) -> float:
         """Return a lower bound on delta at one epsilon, 0 or above, by tests that are known."""
@@ -129,18 +130,7 @@ class AttackPower:
         """Bounds on the FPR at which it equals the miss rate of the best test."""
         lower, _ = _crossing(self._floor)
         _, upper = _crossing(self._ceiling)
-        return ordered(lower, upper)
-
-
-def ordered(lower: float, upper: float) -> Bounds:
-    """Return the bounds; raise `EnginesDisagree` if what is attained exceeds what is proven."""
-    if lower > upper:
-        raise EnginesDisagree(
-            f"A test shows at least {lower:.17g}, and at most {upper:.17g} is proven.",
-            "Both cannot be true, so one of them is wrong and no number is given.",
-            "Please report this event to the authors of privplan.",
-        )
-    return Bounds(lower, upper)
+        return agreed(lower, upper)
 
 
 def _crossing(miss: Callable[[float], float]) -> tuple[float, float]:
@@ -172,7 +162,7 @@ def attack_power(event: ev.Event, neighbours: Neighbours) -> AttackPower:
 def proven_power(event: ev.Event, neighbours: Neighbours) -> AttackPower:
     """Return what `attack_power` does, but with the lower ends of guessing: in half the time."""
     try:
-        mu = gaussian_mu(leaves(event), neighbours)
+        mu = gaussian_mu(composition_of(event), neighbours)
     except Unsupported:  # noise so small that mu is no number
         return AttackPower((), (), mu=Bounds(sys.float_info.max, math.inf))
     if mu is not None:
@@ -202,7 +192,7 @@ def _ceilings(event: ev.Event, neighbours: Neighbours) -> tuple[AttainedMiss, ..
     try:
         with guarded("pld"):
             # Of bare numbers the worst mechanism that has them.
-            attained = attained_curves(worst_leaves(event), neighbours)
+            attained = attained_curves(composition_of(event).worst(), neighbours)
     except Unsupported:
         lowers = [bounds.lower for bounds in account_deltas(event, neighbours)]
         return (SingleTests(np.array(FALLBACK_EPSILONS), np.array(lowers)),)

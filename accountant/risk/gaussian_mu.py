@@ -14,16 +14,15 @@ Source: Dong, Roth and Su 2022, arXiv 1905.02383v3, Definition 2.6 and Theorem 3
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 from scipy.special import ndtri
 
 from ..arrays import FloatArray
-from ..composition import Leaf
-from ..guarantee import Bounds, Neighbours
-from .attack_power import AttackPower, ordered
+from ..composition import Composition
+from ..guarantee import Bounds, Neighbours, agreed
+from .attack_power import AttackPower
 from .release_mu import composed_mu
 from .shapes import ULP, Lines
 
@@ -52,11 +51,11 @@ def gaussian_mu_from(power: AttackPower, from_fpr: float) -> Bounds:
         _largest_on(floor, from_fpr, max(meeting.upper, from_fpr)) for floor in power.floors
     )
     lower = _attained_on(power, from_fpr, max(meeting.lower, from_fpr))
-    return ordered(lower, upper)
+    return agreed(lower, upper)
 
 
 def gaussian_mu_everywhere(
-    power: AttackPower, parts: Sequence[Leaf], neighbours: Neighbours
+    power: AttackPower, parts: Composition, neighbours: Neighbours
 ) -> Bounds:
     """Return bounds on the least mu at every FPR, infinite where none is proven."""
     if power.mu is not None:
@@ -71,7 +70,7 @@ def gaussian_mu_everywhere(
     # What shows the unit for certain, with some probability, does so at FPR 0.
     if power.miss(0.0).upper < 1.0:
         lower = math.inf
-    return ordered(lower, upper)
+    return agreed(lower, upper)
 
 
 def _largest_on(floor: Lines, low: float, high: float) -> float:

@@ -40,12 +40,11 @@ from typing import Final
 from scipy.special import erfinv, ndtri_exp
 
 from .. import events as ev
-from ..account import guarded
-from ..composition import Leaf, leaves
-from ..engines.base import contribution, require_both_drawn
+from ..composition import Composition, Leaf
+from ..engines.base import contribution, guarded, require_both_drawn
 from ..engines.correlated_noise import matrix_shift
 from ..engines.largest_losses import largest_losses
-from ..engines.pld.directions import composition_directions
+from ..engines.pld.compose.directions import directions_of
 from ..errors import Unsupported
 from ..guarantee import Bounds, Neighbours
 
@@ -82,7 +81,7 @@ def release_mu(event: ev.Event, neighbours: Neighbours) -> Bounds:
             require_both_drawn(1, population, neighbours)
             return Bounds.exactly(batch * batch_across / noise)
         case ev.ClientSampled(rate, inner):
-            inside = composed_mu(leaves(inner), neighbours)
+            inside = composed_mu(Composition.of(inner), neighbours)
             return inside if rate > 0.0 else Bounds.exactly(0.0)
         case ev.RandomAllocation(_, chosen, inner):
             each = release_mu(inner, neighbours)
@@ -116,7 +115,7 @@ def largest_loss(event: ev.Event, neighbours: Neighbours) -> float:
         bound = largest_losses(event, neighbours).worse.upper
     try:
         with guarded("pld"):
-            directions = composition_directions((Leaf(event, 1),), neighbours, 1e-6)
+            directions = directions_of(Composition([Leaf(event, 1)]), neighbours, 1e-6)
             return min(bound, max(0.0, *(each.largest_loss for each in directions)))
     except Unsupported:
         return bound

@@ -25,17 +25,16 @@ from typing import Final
 from .. import events as ev
 from .. import validate
 from ..account import account
-from ..composition import leaves
 from ..decoding import named_keywords
-from ..engines.pld.directions import participation
+from ..engines.pld.compose.directions import participation
 from ..errors import InvalidInput
-from ..event_tree import events_inside, unit_of
-from ..guarantee import Bounds, Neighbours, Step, as_neighbours, unique_steps
+from ..event_tree import unit_of
+from ..guarantee import Bounds, Neighbours, Step, agreed, as_neighbours, unique_steps
 from ..rounding import as_given
-from .attack_power import AttackPower, attack_power, ordered
+from .attack_power import AttackPower, attack_power
 from .gaussian_mu import gaussian_mu_everywhere, gaussian_mu_from
 from .sentence import attack_sentence
-from .trade_off import delta_by_larger_epsilons, trade_off
+from .trade_off import composition_of, delta_by_larger_epsilons, trade_off
 
 DATA_SETS: Final[Mapping[Neighbours, str]] = MappingProxyType(
     {
@@ -55,16 +54,10 @@ def hidden_draws_of(event: ev.Event) -> str:
     >>> hidden_draws_of(ev.ClientSampled(0.1, ev.Gaussian(1.0)))
     'whether the client took part, but no other random draw'
     """
-    if any(_has_sampled_client(leaf.event) for leaf in leaves(event)):
+    clients = composition_of(event).inside(ev.ClientSampled)
+    if any(0.0 < each.clients_rate < 1.0 for each in clients):
         return "whether the client took part, but no other random draw"
     return "no random draw"
-
-
-def _has_sampled_client(event: ev.Event) -> bool:
-    return any(
-        isinstance(each, ev.ClientSampled) and 0.0 < each.clients_rate < 1.0
-        for each in events_inside(event)
-    )
 
 
 def assumptions(
@@ -254,10 +247,10 @@ def _gaussians(
 ) -> tuple[Bounds, Bounds]:
     """Return bounds on mu from an FPR on and everywhere; what holds everywhere holds from there."""
     mu = gaussian_mu_from(power, from_fpr)
-    everywhere = gaussian_mu_everywhere(power, leaves(event), relation)
+    everywhere = gaussian_mu_everywhere(power, composition_of(event), relation)
     upper = min(mu.upper, everywhere.upper)
-    mu = ordered(mu.lower, upper)
-    return mu, ordered(max(everywhere.lower, mu.lower), everywhere.upper)
+    mu = agreed(mu.lower, upper)
+    return mu, agreed(max(everywhere.lower, mu.lower), everywhere.upper)
 
 
 def _delta(event: ev.Event, epsilon: float, relation: Neighbours, power: AttackPower) -> Bounds:
@@ -272,10 +265,10 @@ def _nearer(
 ) -> Bounds:
     upper = min(
         delta.upper,
-        participation(leaves(event)),
+        participation(composition_of(event)),
         delta_by_larger_epsilons(event, relation, epsilon),
     )
-    return ordered(max(delta.lower, power.attained_delta(epsilon)), upper)
+    return agreed(max(delta.lower, power.attained_delta(epsilon)), upper)
 
 
 def _bayes_risk(
@@ -322,7 +315,7 @@ def _steps(fpr: float, prior: float, guesses: int, from_fpr: float) -> tuple[Ste
             "conversion",
             "The other ends: the best test of two fixed data sets, by the losses that their pair "
             "has at least; of reconstruction, a guess.",
-            "derived in engines/pld/curve.py",
+            "derived in engines/pld/compose/curve.py",
             ("where no such data sets are known, tests at single epsilons, or guessing",),
         ),
         Step(

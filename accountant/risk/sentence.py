@@ -8,8 +8,8 @@ from typing import Final
 
 from .. import events as ev
 from .. import validate
-from ..composition import leaves
-from ..engines.pld.registry import pairs
+from ..composition import Composition
+from ..engines.pld.pairs.registry import pairs
 from ..errors import Unsupported
 from ..guarantee import Neighbours
 from .trade_off import TradeOff, gaussian_mu, trade_off
@@ -67,7 +67,7 @@ def quick_tpr(event: ev.Event, neighbours: Neighbours, fpr: float = USUAL_FPR) -
     That is where the pld engine has no curve, so that epsilons would be asked for one by one, in
     shuffled crowds, and in schedules of many different releases.
     """
-    parts = leaves(event)
+    parts = Composition.of(event)
     if not parts:
         return fpr
     try:

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from ..arrays import FloatArray, IndexArray
-from ..engines.pld.curve import AttainedCurve
+from ..engines.pld.compose.curve import AttainedCurve
 
 ULP: Final = 2.0**-52
 MAX_LINE_EPSILON: Final = 700.0

@@ -22,11 +22,12 @@ import numpy as np
 
 from .. import events as ev
 from .. import validate
-from ..account import account, bounds_on_delta, guarded
+from ..account import account, bounds_on_delta
 from ..arrays import FloatArray
-from ..composition import Leaf, leaves
-from ..engines.pld.curve import DeltaCurve, delta_curves
-from ..engines.pld.directions import participation
+from ..composition import Composition
+from ..engines.base import guarded
+from ..engines.pld.compose.curve import DeltaCurve, delta_curves
+from ..engines.pld.compose.directions import participation
 from ..errors import InvalidInput, Unsupported
 from ..guarantee import Bounds, Neighbours, as_neighbours
 from ..rootfinding import least_argument
@@ -85,8 +86,14 @@ def trade_off(event: ev.Event, neighbours: str = "add-remove") -> TradeOff:
 
 
 @lru_cache(maxsize=64)
+def composition_of(event: ev.Event) -> Composition:
+    """Return the normal form of an event, which several questions about one risk share."""
+    return Composition.of(event)
+
+
+@lru_cache(maxsize=64)
 def _trade_off(event: ev.Event, neighbours: Neighbours) -> TradeOff:
-    parts = leaves(event)
+    parts = composition_of(event)
     mu = gaussian_mu(parts, neighbours)
     if mu is not None:
         return TradeOff(GaussianShape(mu))
@@ -106,7 +113,7 @@ def attained_trade_off(
     or on it.  For choosing a threshold: no bound rests on it.
     """
     relation = as_neighbours(neighbours)
-    mu = gaussian_mu(leaves(event), relation)
+    mu = gaussian_mu(composition_of(event), relation)
     if mu is not None:
         return GaussianShape(mu).at_each
     forth, *back = upper_curves(event, relation)
@@ -129,7 +136,7 @@ def pld_curves(event: ev.Event, neighbours: Neighbours) -> tuple[DeltaCurve, ...
     """Return what `upper_curves` does by the pld engine, None where it has no mathematics."""
     try:
         with guarded("pld"):
-            return delta_curves(leaves(event), neighbours)
+            return delta_curves(composition_of(event), neighbours)
     except Unsupported:
         return None
 
@@ -143,7 +150,7 @@ def common_nodes(curves: tuple[DeltaCurve, ...]) -> FloatArray:
     return nodes[(nodes >= 0.0) & (nodes <= MAX_LINE_EPSILON)]
 
 
-def gaussian_mu(parts: tuple[Leaf, ...], neighbours: Neighbours) -> float | None:
+def gaussian_mu(parts: Composition, neighbours: Neighbours) -> float | None:
     """Return mu, rounded up, if all is Gaussian noise without sampling."""
     if not all(isinstance(part.event, ev.Gaussian) and part.fully_observed for part in parts):
         return None
@@ -159,7 +166,7 @@ def nearer_floor(event: ev.Event, neighbours: Neighbours, near: float, fpr: floa
     For events whose deltas are those of `account`, which knows them at any epsilon and not only at
     `FALLBACK_EPSILONS`.
     """
-    drawn = participation(leaves(event))
+    drawn = participation(composition_of(event))
     best = 0.0
 
     def floor(epsilon: float) -> float:
@@ -198,7 +205,7 @@ def delta_by_larger_epsilons(event: ev.Event, neighbours: Neighbours, epsilon: f
 def _account_curve(event: ev.Event, neighbours: Neighbours) -> DeltaCurve:
     deltas = [bounds.upper for bounds in account_deltas(event, neighbours)]
     # delta falls with epsilon; the running minimum of upper bounds is one, too.
-    least = np.minimum.accumulate(np.minimum(deltas, participation(leaves(event))))
+    least = np.minimum.accumulate(np.minimum(deltas, participation(composition_of(event))))
     return DeltaCurve(np.array(FALLBACK_EPSILONS), least)
 
 

@@ -17,7 +17,7 @@ they compose, each as a release inside of a client that takes part with a known 
 Neither covers silos that join together (all or none is a Poisson sample at that rate, with the
 contributions added up), nor silos that join because of what they hold.
 
-Source: derived here; engines/pld/gaussian_mixtures.py for the pair.
+Source: derived here; engines/pld/pairs/gaussian_mixtures.py for the pair.
 
 Where silos weight their users, the sum of one user's weights counts.
 """

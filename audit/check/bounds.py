@@ -11,7 +11,7 @@ from typing import Final
 
 from ...accountant import events as ev
 from ...accountant.account import account, bounds_on_epsilon
-from ...accountant.composition import worst_leaves
+from ...accountant.composition import Composition
 from ...accountant.errors import EnginesDisagree, InvalidInput, Unsupported
 from ...accountant.event_tree import events_inside
 from ...accountant.guarantee import Bounds, Neighbours
@@ -374,7 +374,7 @@ def _class_lower(events: RunEvents, delta: float) -> float:
 
 def _worst_of(bounding: BoundingEvent, delta: float) -> float:
     with contextlib.suppress(InvalidInput, Unsupported, EnginesDisagree):
-        if not any(leaf.worst_of_class for leaf in worst_leaves(bounding.event)):
+        if not Composition.of(bounding.event).names_class:
             return 0.0
         if work_of(bounding.event) > MOST_WORK:
             return 0.0

@@ -8,7 +8,7 @@ way; both ends then hold for the events as they were.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Final
@@ -16,7 +16,7 @@ from typing import Final
 from ...accountant import events as ev
 from ...accountant import validate
 from ...accountant.account import engine_named, tightest
-from ...accountant.composition import Leaf, leaves
+from ...accountant.composition import Composition, Leaf
 from ...accountant.engine_order import engines_for
 from ...accountant.engines.base import Answer
 from ...accountant.errors import EnginesDisagree, PrivplanError, Unsupported
@@ -47,7 +47,7 @@ _GAUSSIAN_SUM_KINDS: Final = {("gaussian",), ("poisson", "gaussian")}
 """Kinds of events that are sums with Gaussian noise."""
 
 
-def rounded_leaves(parts: tuple[Leaf, ...], *, weaker: bool) -> tuple[tuple[Leaf, ...], bool]:
+def rounded_leaves(parts: Composition, *, weaker: bool) -> tuple[Composition, bool]:
     """Return leaves that can be composed, and whether they were rounded to that end.
 
     They protect no more than the given ones if `weaker`, and no less if not.  Raises `Unsupported`
@@ -100,13 +100,13 @@ def with_less_noise(event: ev.Event, factor: float) -> ev.Event:
     return replace(event, **changes) if changes else event
 
 
-def _few(parts: Sequence[Leaf], most: int) -> bool:
+def _few(parts: Composition, most: int) -> bool:
     """Return whether there are at most so many sums, and few other events."""
     sums = sum(kind(part.event) in _GAUSSIAN_SUM_KINDS for part in parts)
     return sums <= most and len(parts) - sums <= MAX_EVENT_KINDS
 
 
-def _all_gaussian(parts: Iterable[Leaf]) -> bool:
+def _all_gaussian(parts: Composition) -> bool:
     """Return whether the closed form takes the leaves, however many they are."""
     return all(isinstance(part.event, ev.Gaussian) for part in parts)
 
@@ -120,7 +120,7 @@ class _Classes:
     weaker: bool
 
     @classmethod
-    def of(cls, parts: Iterable[Leaf], weaker: bool) -> _Classes:
+    def of(cls, parts: Composition, weaker: bool) -> _Classes:
         """Return classes that begin at the least noise and at the highest rate."""
         least, most = math.inf, 0.0
         for part in parts:
@@ -129,13 +129,13 @@ class _Classes:
                 most = max(most, event.rate if isinstance(event, ev.Poisson) else 0.0)
         return cls(least, most, weaker)
 
-    def merged(self, parts: Iterable[Leaf], step: float) -> tuple[Leaf, ...]:
+    def merged(self, parts: Composition, step: float) -> Composition:
         """Return the leaves with rounded events, equal ones as one."""
         counts: dict[tuple[ev.Event, bool, ev.Group | None], int] = {}
         for part in parts:
             key = self._rounded(part.event, step), part.fully_observed, part.chain
             counts[key] = counts.get(key, 0) + part.count
-        return tuple(
+        return Composition(
             Leaf(event, count, attained, chain=chain)
             for (event, attained, chain), count in counts.items()
         )
@@ -233,7 +233,7 @@ def total(
         return no_guarantee_total(reason)
     try:
         at = validate.open_probability(delta=delta)
-        parts, rounded = rounded_leaves(leaves(_composed(counts)), weaker=True)
+        parts, rounded = rounded_leaves(Composition.of(_composed(counts)), weaker=True)
         if not parts:
             return EpsilonTotal(Bounds.exactly(0.0), "none")
         answer, engine = _answered(parts, at, neighbours)
@@ -255,7 +255,7 @@ def total(
 
 
 @lru_cache(maxsize=64)
-def _answered(parts: tuple[Leaf, ...], delta: float, neighbours: Neighbours) -> tuple[Answer, str]:
+def _answered(parts: Composition, delta: float, neighbours: Neighbours) -> tuple[Answer, str]:
     """Return the tightest answer of all engines that understand the leaves, and its engine.
 
     Raises `EnginesDisagree`, and `Unsupported` where none does.  The rdp engine is asked first,
@@ -290,7 +290,7 @@ def _from_below(
     They are composed in their order, so that a number has the same last digit in every process.
     """
     try:
-        parts, _ = rounded_leaves(leaves(_composed(dict(counts))), weaker=False)
+        parts, _ = rounded_leaves(Composition.of(_composed(dict(counts))), weaker=False)
         return _answered(parts, delta, neighbours)[0].bounds.lower
     except PrivplanError:
         return 0.0

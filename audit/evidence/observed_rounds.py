@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Final, TypeAlias
 
 from ...accountant import events as ev
-from ...accountant.composition import leaves
+from ...accountant.composition import Composition
 from ...accountant.errors import PrivplanError
 from ...accountant.records import Block
 from ...accountant.validate import LARGEST_COUNT
@@ -46,7 +46,9 @@ class PlanComparison:
 def tally(rounds: Iterable[tuple[ev.Event, int]]) -> Counts:
     """Return the events that some events with counts are made of, and how often each is."""
     counts: Counts = {}
-    for part in leaves(ev.Compose(tuple(ev.Repeat(count, event) for event, count in rounds))):
+    for part in Composition.of(
+        ev.Compose(tuple(ev.Repeat(count, event) for event, count in rounds))
+    ):
         counts[part.event] = counts.get(part.event, 0) + part.count
     return counts
 

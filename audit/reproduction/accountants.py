@@ -17,9 +17,9 @@ import numpy as np
 
 from ...accountant.account import bounds_on_epsilon
 from ...accountant.arrays import FloatArray
-from ...accountant.composition import leaves
-from ...accountant.engines.pld.directions import composition_directions
-from ...accountant.engines.pld.engine import PldEngine
+from ...accountant.composition import Composition
+from ...accountant.engines.pld.ask.engine import PldEngine
+from ...accountant.engines.pld.compose.directions import directions_of
 from ...accountant.errors import PrivplanError
 from ...accountant.guarantee import Bounds
 from ...accountant.neighbours import as_neighbours
@@ -159,7 +159,7 @@ def exact_bounds(
     try:
         if (quick and slow(phases)) or _very_slow(phases):
             engine = PldEngine(_SLOW_ACCURACY, _SLOW_TOLERANCE)
-            return engine.epsilon(leaves(event), delta, as_neighbours(relation)).bounds
+            return engine.epsilon(Composition.of(event), delta, as_neighbours(relation)).bounds
         return bounds_on_epsilon(event, delta=delta, neighbours=relation)
     except PrivplanError:
         return None
@@ -182,8 +182,8 @@ def estimated_value(
     if len(phases) > _MOST_PHASES:
         return None
     try:
-        parts = leaves(event_of(phases, family))
-        directions = composition_directions(parts, as_neighbours(relation), delta)
+        parts = Composition.of(event_of(phases, family))
+        directions = directions_of(parts, as_neighbours(relation), delta)
         return max(each.estimate.epsilon(delta).epsilon for each in directions)
     except (PrivplanError, ArithmeticError, ValueError):
         return None

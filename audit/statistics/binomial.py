@@ -26,7 +26,7 @@ from scipy.special import betainc, betaincc, betainccinv, betaincinv, ndtri
 from ...accountant import events as ev
 from ...accountant import validate
 from ...accountant.arrays import BoolArray, FloatArray
-from ...accountant.composition import Leaf
+from ...accountant.composition import Composition
 from ...accountant.engines.gdp import GdpEngine
 from ...accountant.errors import InvalidInput
 
@@ -302,9 +302,11 @@ def gdp_epsilon(mu: float, delta: float) -> float:
     return GdpEngine().epsilon(parts, delta, "add-remove").bounds.lower if parts else 0.0
 
 
-def _parts(mu: float) -> list[Leaf]:
+def _parts(mu: float) -> Composition:
     mu = validate.non_negative(mu=mu)
     if mu > MAX_MU:
         raise InvalidInput(f"`mu` must be at most {MAX_MU:g}; it is {mu:g}.")
     # A little more noise than 1 / mu, so that nothing is rounded up.
-    return [Leaf(ev.Gaussian(math.nextafter(1.0 / mu, math.inf)), 1)] if mu > 1e-150 else []
+    if mu <= 1e-150:
+        return Composition()
+    return Composition.of(ev.Gaussian(math.nextafter(1.0 / mu, math.inf)))

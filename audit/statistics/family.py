@@ -36,7 +36,7 @@ from ...accountant import events as ev
 from ...accountant import validate
 from ...accountant.account import account
 from ...accountant.arrays import FloatArray
-from ...accountant.composition import leaves
+from ...accountant.composition import Composition
 from ...accountant.errors import InvalidInput, Unsupported
 from ...accountant.event_tree import check_depth
 from ...accountant.guarantee import as_neighbours
@@ -274,7 +274,7 @@ def smallest_rejected(
 
 def _precision(event: ev.Event) -> float:
     """Return the relative width at which the search for a factor ends."""
-    events = [part.event for part in leaves(event)]
+    events = [part.event for part in Composition.of(event)]
     if any(isinstance(leaf, (ev.Shuffle, ev.SampledShuffle)) for leaf in events):
         return SHUFFLED_FACTOR_PRECISION_RELATIVE
     return FACTOR_PRECISION_RELATIVE

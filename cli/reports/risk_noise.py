@@ -186,7 +186,7 @@ class RiskPlan(SoughtNoise):
 
     def _caveats(self, calibration: Calibration) -> tuple[str, ...]:
         """Return the warnings about the event, in terms of the risk that is aimed at."""
-        from ...accountant.engines.pld.caveats import risk_caveats
+        from ...accountant.engines.pld.ask.caveats import risk_caveats
         from ...accountant.guarantee import Bounds
 
         risk, quantity = calibration.risk, QUANTITIES[self.target.measure]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from privplan.accountant import events as ev
-from privplan.accountant.composition import leaves
+from privplan.accountant.composition import Composition
 from privplan.accountant.engines.base import Engine
 from privplan.accountant.engines.rdp import RdpEngine
 from privplan.accountant.engines.rdp.curves import curve
@@ -17,13 +17,13 @@ REPLACE: Neighbours = "replace-one"
 
 
 def epsilon(event: ev.Event, delta: float = 1e-5, neighbours: Neighbours = ADD) -> float:
-    bounds = ENGINE.epsilon(leaves(event), delta, neighbours).bounds
+    bounds = ENGINE.epsilon(Composition.of(event), delta, neighbours).bounds
     assert bounds.lower == 0.0
     return bounds.upper
 
 
 def delta(event: ev.Event, at: float, neighbours: Neighbours = ADD) -> float:
-    return ENGINE.delta(leaves(event), at, neighbours).bounds.upper
+    return ENGINE.delta(Composition.of(event), at, neighbours).bounds.upper
 
 
 def rounds(noise: float, rate: float, count: int) -> ev.Event:

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.stats import norm
 
 from privplan.accountant import events as ev
-from privplan.accountant.composition import leaves
+from privplan.accountant.composition import Composition
 from privplan.accountant.engines.pld import PldEngine
 
 ENGINE = PldEngine()
@@ -15,11 +15,11 @@ ORDERS = np.exp(np.array([-2.5, -1.0, -0.3, -0.05, 0.0, 0.05, 0.3, 1.0, 2.5]))
 
 
 def epsilon(event, delta, neighbours="add-remove"):
-    return ENGINE.epsilon(leaves(event), delta, neighbours).bounds
+    return ENGINE.epsilon(Composition.of(event), delta, neighbours).bounds
 
 
 def delta(event, eps, neighbours="add-remove"):
-    return ENGINE.delta(leaves(event), eps, neighbours).bounds
+    return ENGINE.delta(Composition.of(event), eps, neighbours).bounds
 
 
 def hockey_stick(pair, order, points=20_001):

@@ -252,3 +252,12 @@ def test_sums_that_lie_far_apart_give_a_lower_end() -> None:
     event = ev.Shuffle(3, ev.RandomizedResponse(8.0, 3))
     result = pp.account(event, delta=1e-3, neighbours="replace-one").epsilon
     assert 7.99 < result.lower <= result.upper <= 8.0
+
+
+def test_messages_that_say_nothing_show_nothing() -> None:
+    for event in (ev.Local(0.0), ev.RandomizedResponse(0.0, 4)):
+        shuffled = ev.Shuffle(100, event)
+        assert pp.account(shuffled, delta=1e-5, neighbours="replace-one").epsilon == 0.0
+        among_others = ev.Compose([shuffled, ev.Laplace(2.0)])
+        found = pp.account(among_others, delta=1e-5, neighbours="replace-one").epsilon
+        assert found.lower <= found.upper == pytest.approx(1.0, rel=1e-3)

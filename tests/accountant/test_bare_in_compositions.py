@@ -13,8 +13,8 @@ from scipy.stats import laplace
 
 from privplan.accountant import events as ev
 from privplan.accountant.account import bounds_on_delta, bounds_on_epsilon
-from privplan.accountant.composition import leaves
-from privplan.accountant.engines.pld import caveats
+from privplan.accountant.composition import Composition
+from privplan.accountant.engines.pld.ask import caveats
 from privplan.accountant.errors import PrivplanError, Unsupported
 from privplan.accountant.event_tree import events_inside
 
@@ -85,7 +85,7 @@ def _answer(event: ev.Event, relation: str, **query: float) -> tuple[float, floa
 
 def _leaves(event: ev.Event) -> object:
     try:
-        return leaves(event)
+        return Composition.of(event)
     except Unsupported as refusal:
         return refusal.what, refusal.next_step
 

@@ -18,7 +18,7 @@ from privplan.accountant.amplification.shuffling.randomizers import (
     randomizer_of,
 )
 from privplan.accountant.amplification.shuffling.rounds import shuffled_profile
-from privplan.accountant.composition import leaves
+from privplan.accountant.composition import Composition
 from privplan.accountant.engines.blanket import BlanketEngine
 from privplan.accountant.engines.gdp import GdpEngine
 from privplan.accountant.engines.pld import PldEngine
@@ -112,10 +112,13 @@ def test_two_rounds_are_bounded_by_the_composed_pair(epsilon0: float, users: int
     event = ev.Repeat(2, ev.Shuffle(users, ev.RandomizedResponse(epsilon0, 2)))
     for share in (0.1, 0.5, 1.0):
         exact = two_round_delta(epsilon0, users, share * epsilon0)
-        bounds = PldEngine().delta(leaves(event), share * epsilon0, "replace-one").bounds
+        bounds = PldEngine().delta(Composition.of(event), share * epsilon0, "replace-one").bounds
         assert 0.8 * exact <= bounds.lower <= exact <= bounds.upper <= 1.7 * exact
         assert (
-            exact <= RdpEngine().delta(leaves(event), share * epsilon0, "replace-one").bounds.upper
+            exact
+            <= RdpEngine()
+            .delta(Composition.of(event), share * epsilon0, "replace-one")
+            .bounds.upper
         )
 
 
@@ -135,7 +138,7 @@ def test_many_rounds_approach_their_normal_limit(randomizer: ev.Event) -> None:
 
 
 def test_renyi_agrees_and_is_looser() -> None:
-    event = leaves(ev.Repeat(50, ev.Shuffle(2000, ev.Laplace(1.0))))
+    event = Composition.of(ev.Repeat(50, ev.Shuffle(2000, ev.Laplace(1.0))))
     tight = PldEngine().epsilon(event, 1e-6, "replace-one").bounds
     renyi = RdpEngine().epsilon(event, 1e-6, "replace-one").bounds
     assert tight.upper <= renyi.upper <= 1.25 * tight.upper
@@ -159,13 +162,13 @@ def test_lower_ends_never_exceed_upper_ends(trials: int) -> None:
     for trial in range(trials):
         event = _random_round(rng)
         delta = 10.0 ** rng.uniform(-12.0, -1.0)
-        result = ENGINE.epsilon(leaves(event), delta, "replace-one").bounds
+        result = ENGINE.epsilon(Composition.of(event), delta, "replace-one").bounds
         local = getattr(event.event, "epsilon", None)
         local = 2.0 / event.event.noise_multiplier if local is None else local
         assert 0.0 <= result.lower <= result.upper <= local * (1.0 + 1e-15)
         met += result.lower > 0.9 * result.upper > 0.0
         if result.upper > 0.0 and trial % 5 == 0:
-            back = ENGINE.delta(leaves(event), result.upper, "replace-one").bounds
+            back = ENGINE.delta(Composition.of(event), result.upper, "replace-one").bounds
             assert back.lower <= back.upper <= delta * (1.0 + 1e-12)
     assert met > trials / 4
 
@@ -173,29 +176,31 @@ def test_lower_ends_never_exceed_upper_ends(trials: int) -> None:
 def test_an_upper_end_is_certified_at_that_very_epsilon() -> None:
     for users, delta in ((50, 1e-3), (10_000, 1e-6)):
         event = ev.Shuffle(users, ev.Laplace(1.0))
-        upper = ENGINE.epsilon(leaves(event), delta, "replace-one").bounds.upper
+        upper = ENGINE.epsilon(Composition.of(event), delta, "replace-one").bounds.upper
         profile = shuffled_profile(event, "replace-one")
         assert profile.log_delta(upper) <= math.log(delta)
         assert profile.log_delta(upper * (1.0 - 1e-4)) > math.log(delta)
 
 
 def test_noise_for_one_user_is_the_noise_itself() -> None:
-    alone = ENGINE.epsilon(leaves(ev.Shuffle(1, ev.Gaussian(3.0))), 1e-5, "replace-one").bounds
-    exact = GdpEngine().epsilon(leaves(ev.Gaussian(3.0)), 1e-5, "replace-one").bounds
+    alone = ENGINE.epsilon(
+        Composition.of(ev.Shuffle(1, ev.Gaussian(3.0))), 1e-5, "replace-one"
+    ).bounds
+    exact = GdpEngine().epsilon(Composition.of(ev.Gaussian(3.0)), 1e-5, "replace-one").bounds
     assert exact.lower <= alone.upper <= exact.upper * (1.0 + 2e-6)
     response = ev.Shuffle(1, ev.RandomizedResponse(2.0, 2))
-    delta = ENGINE.delta(leaves(response), 1.0, "replace-one").bounds
+    delta = ENGINE.delta(Composition.of(response), 1.0, "replace-one").bounds
     exactly = (math.exp(2.0) - math.e) / (math.exp(2.0) + 1.0)
     assert exactly * (1.0 - 1e-9) <= delta.upper <= exactly * (1.0 + 1e-9)
 
 
 def test_the_ends_of_the_range() -> None:
-    known = leaves(ev.Shuffle(1000, ev.Laplace(2.0)))
+    known = Composition.of(ev.Shuffle(1000, ev.Laplace(2.0)))
     assert ENGINE.epsilon(known, 1.0, "replace-one").bounds == 0.0
     assert ENGINE.epsilon(known, 0.0, "replace-one").bounds.upper == 1.0
     assert ENGINE.delta(known, 1.0, "replace-one").bounds == 0.0
     assert ENGINE.epsilon(known, 0.5, "replace-one").bounds == 0.0
-    hopeless = leaves(ev.Shuffle(10, ev.Laplace(1e-3)))
+    hopeless = Composition.of(ev.Shuffle(10, ev.Laplace(1e-3)))
     assert ENGINE.epsilon(hopeless, 1e-6, "replace-one").bounds.upper <= 2000.0
 
 
@@ -209,12 +214,12 @@ ABSURD = [
 
 @for_each(("event", "users"), sweep(ABSURD, quick=1))
 def test_absurd_numbers_of_users_still_have_an_answer(event: ev.Event, users: int) -> None:
-    bounds = ENGINE.epsilon(leaves(ev.Shuffle(users, event)), 1e-9, "replace-one").bounds
+    bounds = ENGINE.epsilon(Composition.of(ev.Shuffle(users, event)), 1e-9, "replace-one").bounds
     assert 0.0 < bounds.upper < 0.01
 
 
 def test_zero_out_is_a_case_of_replace_one() -> None:
-    known = leaves(ev.Shuffle(1000, ev.Laplace(2.0)))
+    known = Composition.of(ev.Shuffle(1000, ev.Laplace(2.0)))
     zeroed = ENGINE.epsilon(known, 1e-5, "zero-out").bounds
     assert zeroed.upper == ENGINE.epsilon(known, 1e-5, "replace-one").bounds.upper
     assert zeroed.lower == 0.0
@@ -224,7 +229,7 @@ def test_zero_out_is_a_case_of_replace_one() -> None:
 def test_add_remove_is_refused_and_the_next_relation_named(engine: BlanketEngine) -> None:
     for event in (ev.Shuffle(1000, ev.Laplace(2.0)), ev.Shuffle(1000, ev.Local(1.0))):
         with pytest.raises(Unsupported) as refused:
-            engine.epsilon(leaves(event), 1e-5, "add-remove")
+            engine.epsilon(Composition.of(event), 1e-5, "add-remove")
         assert "visible" in refused.value.why
         assert "replace-one" in refused.value.next_step
 
@@ -256,21 +261,23 @@ def test_the_engine_takes_one_round_only() -> None:
         ev.Compose([ev.Shuffle(100, ev.Laplace(2.0)), ev.Laplace(2.0)]),
     ):
         with pytest.raises(Unsupported):
-            ENGINE.epsilon(leaves(event), 1e-5, "replace-one")
+            ENGINE.epsilon(Composition.of(event), 1e-5, "replace-one")
     with pytest.raises(InvalidInput):
-        ENGINE.epsilon(leaves(ev.Shuffle(100, ev.Laplace(2.0))), 1.5, "replace-one")
+        ENGINE.epsilon(Composition.of(ev.Shuffle(100, ev.Laplace(2.0))), 1.5, "replace-one")
 
 
 def test_drawn_users_are_amplified_and_compose() -> None:
     whole = ev.Shuffle(500, ev.Laplace(1.0))
-    undrawn = ENGINE.epsilon(leaves(whole), 1e-6, "replace-one").bounds.upper
+    undrawn = ENGINE.epsilon(Composition.of(whole), 1e-6, "replace-one").bounds.upper
     for drawn in (
         ev.FixedSize(500, 5000, whole),
         ev.Poisson(0.1, ev.Shuffle(5000, ev.Laplace(1.0))),
     ):
-        first = ENGINE.epsilon(leaves(drawn), 1e-6, "replace-one").bounds.upper
+        first = ENGINE.epsilon(Composition.of(drawn), 1e-6, "replace-one").bounds.upper
         assert first < 0.25 * undrawn
-        pld = PldEngine().epsilon(leaves(drawn), 1e-6, "replace-one").bounds.upper
+        pld = PldEngine().epsilon(Composition.of(drawn), 1e-6, "replace-one").bounds.upper
         assert first * (1.0 - 1e-4) <= pld <= first * 1.002
-    many = PldEngine().epsilon(leaves(ev.Repeat(20, drawn)), 1e-6, "replace-one").bounds.upper
+    many = (
+        PldEngine().epsilon(Composition.of(ev.Repeat(20, drawn)), 1e-6, "replace-one").bounds.upper
+    )
     assert 2.0 * first < many < 20.0 * first

@@ -10,8 +10,8 @@ import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.account import bounds_on_delta, bounds_on_epsilon, engine_named
 from privplan.accountant.certified_search import UNKNOWNS, find_certified_value
-from privplan.accountant.composition import leaves
-from privplan.accountant.engines.pld.engine import PldEngine
+from privplan.accountant.composition import Composition
+from privplan.accountant.engines.pld.ask.engine import PldEngine
 
 from ..cases import for_each
 
@@ -76,8 +76,8 @@ def _passes(event, epsilon, delta, neighbours, engine=None):
         delta_reached = bounds_on_delta(event, epsilon=epsilon, neighbours=neighbours)
     else:
         asked = engine_named(engine)
-        epsilon_reached = asked.epsilon(leaves(event), delta, neighbours).bounds
-        delta_reached = asked.delta(leaves(event), epsilon, neighbours).bounds
+        epsilon_reached = asked.epsilon(Composition.of(event), delta, neighbours).bounds
+        delta_reached = asked.delta(Composition.of(event), epsilon, neighbours).bounds
     assert epsilon_reached.upper <= epsilon
     assert delta_reached.upper <= delta
 
@@ -158,7 +158,7 @@ def test_a_value_that_fails_when_delta_is_asked_for_is_not_returned():
 @for_each("epsilon", [0.0, 1.0])
 def test_both_questions_about_one_point_share_their_grids(epsilon):
     """The delta that is answered at an epsilon, asked back, gives that epsilon again."""
-    parts = leaves(ev.Repeat(100, _cut(12, 1000, 0.01, 1.0)))
+    parts = Composition.of(ev.Repeat(100, _cut(12, 1000, 0.01, 1.0)))
     delta = PldEngine().delta(parts, epsilon, ADD).bounds.upper
     back = PldEngine().epsilon(parts, delta * (1 + 1e-7), ADD).bounds.upper
     assert back == pytest.approx(epsilon, rel=1e-5, abs=1e-5)

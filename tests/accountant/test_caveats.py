@@ -13,10 +13,10 @@ from scipy.stats import norm
 from privplan.accountant import events as ev
 from privplan.accountant.account import account, bounds_on_epsilon
 from privplan.accountant.calibrate import calibrate
-from privplan.accountant.composition import leaves
+from privplan.accountant.composition import Composition
 from privplan.accountant.engines.base import Answer
-from privplan.accountant.engines.pld.best_of_runs import RunCount, best_of_lower
-from privplan.accountant.engines.pld.caveats import with_caveats
+from privplan.accountant.engines.pld.ask.best_of_runs import RunCount, best_of_lower
+from privplan.accountant.engines.pld.ask.caveats import with_caveats
 from privplan.accountant.errors import EnginesDisagree
 from privplan.accountant.event_tree import rewritten
 from privplan.accountant.guarantee import Bounds
@@ -241,13 +241,13 @@ def test_a_search_shows_no_more_than_the_largest_or_least_or_any_of_its_runs(kin
             for p, q in laws
             for one, other in ((p, q), (q, p))
         )
-        lower, step = best_of_lower(event, "add-remove", epsilon=epsilon)
+        lower, step = best_of_lower(Composition.of(event), "add-remove", epsilon=epsilon)
         assert lower <= exact * (1 + 1e-3)
         assert lower >= 0.85 * max(best_test(f, noise, epsilon)) - 1e-12
         found = account(event, epsilon=epsilon)
         assert found.delta.lower == lower
         assert step in found.derivation
-        back, _ = best_of_lower(event, "add-remove", delta=max(exact, 1e-12))
+        back, _ = best_of_lower(Composition.of(event), "add-remove", delta=max(exact, 1e-12))
         assert back <= epsilon * (1 + 5e-3)
 
 
@@ -256,7 +256,7 @@ def test_a_search_over_compositions_has_a_lower_end_above_that_of_one_run(kind):
     run = ev.Repeat(100, ev.Poisson(0.05, GAUSSIAN))
     found = account(ev.BestOf(kind, 40, run), delta=1e-5).epsilon
     assert bounds_on_epsilon(run, delta=1e-5).lower * 1.1 < found.lower < found.upper
-    once, _ = best_of_lower(ev.BestOf(kind, 1, run), "add-remove", delta=1e-5)
+    once, _ = best_of_lower(Composition.of(ev.BestOf(kind, 1, run)), "add-remove", delta=1e-5)
     made = 1.0 - math.exp(-1.0) if kind == "poisson" else 1.0
     assert once >= bounds_on_epsilon(run, delta=1e-5 / made).lower * (1 - 1e-6)
 
@@ -273,14 +273,19 @@ def test_searches_among_other_releases_count_as_one_run_each():
 
 def test_a_search_inside_the_best_of_several_has_no_lower_end():
     inner = ev.BestOf("geometric", 5, GAUSSIAN)
-    assert best_of_lower(ev.BestOf("fixed", 3, inner), "add-remove", delta=1e-5) is None
-    assert best_of_lower(GAUSSIAN, "add-remove", delta=1e-5) is None
+    assert (
+        best_of_lower(Composition.of(ev.BestOf("fixed", 3, inner)), "add-remove", delta=1e-5)
+        is None
+    )
+    assert best_of_lower(Composition.of(GAUSSIAN), "add-remove", delta=1e-5) is None
 
 
 def test_a_lower_end_above_the_upper_one_is_an_error():
     event = ev.BestOf("geometric", 10, GAUSSIAN)
     with pytest.raises(EnginesDisagree, match="shows at least"):
-        with_caveats(event, Answer(Bounds(0.0, 1.0), ()), "add-remove", delta=1e-5)
+        with_caveats(
+            event, Composition.of(event), Answer(Bounds(0.0, 1.0), ()), "add-remove", delta=1e-5
+        )
 
 
 def test_events_are_rewritten_from_the_inside_out_and_else_left_alone():
@@ -290,7 +295,7 @@ def test_events_are_rewritten_from_the_inside_out_and_else_left_alone():
     assert coarser == ev.Compose(
         [ev.Repeat(3, ev.Poisson(0.1, ev.Gaussian(2.0))), ev.Group(2, ev.Laplace(1.0))]
     )
-    assert leaves(coarser)[0].event.event == ev.Gaussian(2.0)
+    assert Composition.of(coarser)[0].event.event == ev.Gaussian(2.0)
 
 
 @for_each("mean", [1e-16, 1.7e-16, 1.5e-15, 1e-10, 1e-7])

@@ -12,7 +12,7 @@ from scipy.stats import binom, laplace, norm
 
 import privplan as pp
 from privplan.accountant import events as ev
-from privplan.accountant.composition import leaves
+from privplan.accountant.composition import Composition
 from privplan.accountant.engines.rdp.curves import curve
 
 from ..cases import for_each
@@ -161,7 +161,7 @@ def test_mu_of_several_releases_of_a_seen_client() -> None:
 def test_renyi_curves(neighbours: str) -> None:
     inner = ev.Compose([ev.Gaussian(3.0), ev.Repeat(3, ev.Poisson(0.2, ev.Laplace(2.0)))])
     orders = np.array([1.2, 2.0, 7.5, 200.0])
-    parts = [(curve(leaf.event, neighbours), leaf.count) for leaf in leaves(inner)]  # type: ignore[arg-type]
+    parts = [(curve(leaf.event, neighbours), leaf.count) for leaf in Composition.of(inner)]  # type: ignore[arg-type]
     total = sum(count * part.at(orders) for part, count in parts)
     grown = math.log(0.1) + (orders - 1.0) * total
     expected = np.logaddexp(math.log(0.9), grown) / (orders - 1.0)
@@ -182,17 +182,17 @@ def test_engines_agree() -> None:
 
 def test_a_client_that_always_or_never_takes_part() -> None:
     inner = ev.Poisson(0.1, ev.Gaussian(2.0))
-    (leaf,) = leaves(ev.ClientSampled(1.0, inner))
+    (leaf,) = Composition.of(ev.ClientSampled(1.0, inner))
     assert leaf.event == inner
-    assert leaves(ev.ClientSampled(0.0, inner)) == ()
-    (nested,) = leaves(ev.ClientSampled(0.5, ev.ClientSampled(0.5, inner)))
+    assert Composition.of(ev.ClientSampled(0.0, inner)) == ()
+    (nested,) = Composition.of(ev.ClientSampled(0.5, ev.ClientSampled(0.5, inner)))
     assert nested.event == ev.ClientSampled(0.25, inner)
-    assert leaves(ev.ClientSampled(0.5, ev.Compose(()))) == ()
+    assert Composition.of(ev.ClientSampled(0.5, ev.Compose(()))) == ()
 
 
 def test_records_of_one_client_are_drawn_together() -> None:
     group = ev.Group(3, ev.ClientSampled(0.1, ev.Gaussian(6.0)))
-    (leaf,) = leaves(group)
+    (leaf,) = Composition.of(group)
     assert leaf.event == ev.ClientSampled(0.1, ev.Group(3, ev.Gaussian(6.0)))
     ours, one = (
         pp.account(each, delta=1e-6).epsilon

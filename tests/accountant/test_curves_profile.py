@@ -11,7 +11,7 @@ import pytest
 import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.account import bounds_on_delta
-from privplan.accountant.engines.pld import delta_bounds
+from privplan.accountant.engines.pld.compose import delta_bounds
 from privplan.accountant.errors import InvalidInput
 from privplan.accountant.guarantee import Bounds
 

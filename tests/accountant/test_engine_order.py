@@ -10,7 +10,7 @@ import privplan as pp
 from privplan.accountant import account as accounting
 from privplan.accountant import events as ev
 from privplan.accountant.bound_routes import routes
-from privplan.accountant.composition import leaves
+from privplan.accountant.composition import Composition
 from privplan.accountant.engine_order import ENGINE_ORDERS, engine_order, engines_for
 from privplan.accountant.errors import Unsupported
 from privplan.audit.evidence import epsilon_total
@@ -80,27 +80,27 @@ def asked(monkeypatch):
 
 
 def test_the_cases_cover_every_row():
-    covered = {engine_order(leaves(case.make(2.0))).about for case in CASES.values()}
+    covered = {engine_order(Composition.of(case.make(2.0))).about for case in CASES.values()}
     assert covered == {row.about for row in ENGINE_ORDERS}
 
 
 def test_several_shuffled_rounds_are_not_one():
     shuffle = ev.Shuffle(100, ev.Laplace(2.0))
-    assert engines_for(leaves(shuffle)) == ("blanket", "pld", "rdp")
+    assert engines_for(Composition.of(shuffle)) == ("blanket", "pld", "rdp")
     for event in (ev.Repeat(2, shuffle), ev.Compose([shuffle, ev.Laplace(9.0)])):
-        assert engines_for(leaves(event)) == ("pld", "rdp")
+        assert engines_for(Composition.of(event)) == ("pld", "rdp")
 
 
 @EACH
 def test_every_caller_asks_the_engines_of_the_table(case, asked):
     planned = pp.calibrate(case.make, **case.target)
     event, leader = planned.event, planned.guarantee.engine
-    wanted = set(engines_for(leaves(event)))
+    wanted = set(engines_for(Composition.of(event)))
     assert set(asked) == wanted
     for target in ({"delta": case.delta}, {"epsilon": case.epsilon}):
         asked.clear()
         answer = pp.account(event, **target, neighbours=case.neighbours)
-        assert tuple(asked) == engines_for(leaves(event))
+        assert tuple(asked) == engines_for(Composition.of(event))
         if "delta" in target:  # what is calibrated is what account says
             assert answer.engine == leader
             ours, theirs = answer.epsilon, planned.guarantee.epsilon
@@ -113,7 +113,7 @@ def test_every_caller_asks_the_engines_of_the_table(case, asked):
     assert set(asked) == wanted
     asked.clear()
     listed = routes(event, delta=case.delta, neighbours=case.neighbours)
-    row = engine_order(leaves(event))
+    row = engine_order(Composition.of(event))
     assert set(asked) == {*row.engines, *row.shown}
     assert {*row.engines, *row.shown} <= {route.name.split()[-1] for route in listed}
     if "shuffle" not in row.about or case.epsilon < 1.0:  # of the shuffles the plain one
@@ -124,7 +124,7 @@ def assert_no_forced_engine_finds_less_noise(case, planned):
     leader = planned.guarantee.engine
     forced = pp.calibrate(case.make, **case.target, engine=leader)
     assert planned.value <= forced.value * (1 + 1e-5)
-    row = engine_order(leaves(planned.event))
+    row = engine_order(Composition.of(planned.event))
     less = case.make(planned.value / (1 + 1e-5))
     for engine in {*row.engines, *row.shown} - {leader}:
         try:

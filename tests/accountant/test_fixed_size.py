@@ -11,9 +11,9 @@ from dp_accounting.pld import privacy_loss_distribution as google
 
 from privplan.accountant import events as ev
 from privplan.accountant.account import account
-from privplan.accountant.composition import leaves
-from privplan.accountant.engines.pld.directions import participation
-from privplan.accountant.engines.pld.registry import pairs
+from privplan.accountant.composition import Composition
+from privplan.accountant.engines.pld.compose.directions import participation
+from privplan.accountant.engines.pld.pairs.registry import pairs
 from privplan.accountant.errors import Unsupported
 
 from ..cases import for_each
@@ -184,6 +184,6 @@ def test_a_sampled_bare_number_needs_the_unit_present_or_absent(bare, engine):
 
 
 def test_a_group_is_drawn_more_often_than_each_of_its_members_by_itself():
-    (leaf,) = leaves(ev.Group(3, ev.FixedSize(50, 100, ev.Gaussian(1.0))))
+    (leaf,) = Composition.of(ev.Group(3, ev.FixedSize(50, 100, ev.Gaussian(1.0))))
     none = math.comb(97, 50) / math.comb(100, 50)
     assert participation([leaf]) >= 1.0 - none

@@ -12,7 +12,7 @@ from scipy.stats import hypergeom, norm
 
 import privplan as pp
 from privplan.accountant import events as ev
-from privplan.accountant.engines.pld.fixed_size_groups import ReplacedGroup, replaced_records
+from privplan.accountant.engines.pld.pairs.fixed_size_groups import ReplacedGroup, replaced_records
 from privplan.accountant.errors import Unsupported
 
 from ..cases import for_each

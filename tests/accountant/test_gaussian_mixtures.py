@@ -15,7 +15,7 @@ from scipy.stats import norm
 import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.arrays import FloatArray
-from privplan.accountant.composition import leaves
+from privplan.accountant.composition import Composition
 from privplan.accountant.engines.rdp.curves import curve
 from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.accountant.events.contributions import distribution, several
@@ -148,11 +148,11 @@ def test_engines_agree() -> None:
 
 
 def test_simpler_events() -> None:
-    assert leaves(ev.GaussianMixture(2.0, [4.0], [1.0]))[0].event == ev.Gaussian(0.5)
-    sampled = leaves(ev.GaussianMixture(2.0, [0.0, 4.0], [0.5, 0.25]))[0].event
+    assert Composition.of(ev.GaussianMixture(2.0, [4.0], [1.0]))[0].event == ev.Gaussian(0.5)
+    sampled = Composition.of(ev.GaussianMixture(2.0, [0.0, 4.0], [0.5, 0.25]))[0].event
     assert sampled == ev.Poisson(0.25, ev.Gaussian(0.5))
-    assert leaves(ev.GaussianMixture(2.0, [0.0], [1.0])) == ()
-    assert leaves(ev.Poisson(0.0, CASES[0])) == ()
+    assert Composition.of(ev.GaussianMixture(2.0, [0.0], [1.0])) == ()
+    assert Composition.of(ev.Poisson(0.0, CASES[0])) == ()
     # All there is: what rounding leaves of 1 is not a probability of nothing.
     whole = ev.GaussianMixture(1.0, [1.0, 2.0, 3.0], [0.1, 0.2, 0.7])
     assert min(distribution(whole)) == 1.0
@@ -172,9 +172,11 @@ def test_binomial_amounts_are_a_group() -> None:
 
 
 def test_a_sample_of_a_mixture_is_a_mixture() -> None:
-    (leaf,) = leaves(ev.Poisson(0.5, ev.GaussianMixture(1.0, [1.0, 2.0], [0.5, 0.25])))
+    (leaf,) = Composition.of(ev.Poisson(0.5, ev.GaussianMixture(1.0, [1.0, 2.0], [0.5, 0.25])))
     assert leaf.event == ev.GaussianMixture(1.0, [1.0, 2.0], [0.25, 0.125])
-    tiny = leaves(ev.Poisson(1e-200, ev.GaussianMixture(1.0, [1.0, 2.0], [1e-200, 0.5])))[0].event
+    tiny = Composition.of(ev.Poisson(1e-200, ev.GaussianMixture(1.0, [1.0, 2.0], [1e-200, 0.5])))[
+        0
+    ].event
     assert isinstance(tiny, ev.GaussianMixture)
     assert min(tiny.probabilities) > 0.0
     assert pp.account(tiny, delta=1e-9).epsilon.upper == 0.0
@@ -198,7 +200,7 @@ def test_several_records_add_up() -> None:
         sums[total] = sums.get(total, 0.0) + math.prod(share for _, share in drawn)
     together = distribution(several(3, each))
     assert together == pytest.approx(sums, rel=1e-12)
-    (leaf,) = leaves(ev.Group(3, each))
+    (leaf,) = Composition.of(ev.Group(3, each))
     assert isinstance(leaf.event, ev.GaussianMixture)
     assert distribution(leaf.event) == pytest.approx(sums, rel=1e-12)
 
@@ -258,9 +260,9 @@ def test_equal_silos_are_a_group() -> None:
 
 
 def test_silos_that_always_join_add_up_and_others_do_not() -> None:
-    (leaf,) = leaves(unit_in_silos(2.0, [1.0, 0.5, 7.0], [1.0, 1.0, 0.0]))
+    (leaf,) = Composition.of(unit_in_silos(2.0, [1.0, 0.5, 7.0], [1.0, 1.0, 0.0]))
     assert leaf.event == ev.Gaussian(2.0 / 1.5)
-    assert leaves(unit_in_silos(2.0, [0.0, 7.0], [1.0, 0.0])) == ()
+    assert Composition.of(unit_in_silos(2.0, [0.0, 7.0], [1.0, 0.0])) == ()
 
 
 def test_silos_that_do_not_fit() -> None:

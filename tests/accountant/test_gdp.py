@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privplan.accountant import events as ev
-from privplan.accountant.composition import Leaf, leaves
+from privplan.accountant.composition import Composition, Leaf
 from privplan.accountant.engines.base import Engine
 from privplan.accountant.engines.gdp import GdpEngine
 from privplan.accountant.errors import InvalidInput, Unsupported
@@ -28,14 +28,16 @@ def exact_delta(mu: float, epsilon: float) -> mp.mpf:
         return mp.ncdf(m / 2 - e / m) - mp.exp(e) * mp.ncdf(-m / 2 - e / m)
 
 
-def of_mu(mu: float) -> list[Leaf]:
-    return [Leaf(ev.Gaussian(1.0 / mu), 1)]
+def of_mu(mu: float) -> Composition:
+    return Composition([Leaf(ev.Gaussian(1.0 / mu), 1)])
 
 
 def test_published_epsilons() -> None:
-    many = ENGINE.epsilon(leaves(ev.Repeat(100, ev.Gaussian(10.0))), 1e-5, "add-remove").bounds
-    once = ENGINE.epsilon(leaves(ev.Gaussian(1.0)), 1e-5, "add-remove").bounds
-    twice = ENGINE.epsilon(leaves(ev.Gaussian(1.0)), 1e-5, "replace-one").bounds
+    many = ENGINE.epsilon(
+        Composition.of(ev.Repeat(100, ev.Gaussian(10.0))), 1e-5, "add-remove"
+    ).bounds
+    once = ENGINE.epsilon(Composition.of(ev.Gaussian(1.0)), 1e-5, "add-remove").bounds
+    twice = ENGINE.epsilon(Composition.of(ev.Gaussian(1.0)), 1e-5, "replace-one").bounds
     assert many.upper == pytest.approx(4.377178, abs=1e-6)
     assert once.upper == pytest.approx(4.377178, abs=1e-6)
     assert twice.upper == pytest.approx(9.997256, abs=1e-6)
@@ -70,15 +72,17 @@ def test_delta_brackets_the_truth_anywhere(mu: float, epsilon: float) -> None:
 def test_composition_adds_squares_and_forgets_order() -> None:
     mixed = ev.Compose([ev.Repeat(3, ev.Gaussian(2.0)), ev.Gaussian(0.5), ev.Gaussian(4.0)])
     mu = math.sqrt(3 / 4 + 4 + 1 / 16)
-    result = ENGINE.epsilon(leaves(mixed), 1e-6, "zero-out").bounds
-    turned = ENGINE.epsilon(tuple(reversed(leaves(mixed))), 1e-6, "zero-out").bounds
+    result = ENGINE.epsilon(Composition.of(mixed), 1e-6, "zero-out").bounds
+    turned = ENGINE.epsilon(Composition(reversed(Composition.of(mixed))), 1e-6, "zero-out").bounds
     assert float(exact_delta(mu, result.upper)) == pytest.approx(1e-6, rel=1e-9)
     assert turned.upper == pytest.approx(result.upper, rel=1e-12)
 
 
 def test_epsilon_is_monotone() -> None:
     uppers = [
-        ENGINE.epsilon(leaves(ev.Repeat(n, ev.Gaussian(s))), 1e-5, "add-remove").bounds.upper
+        ENGINE.epsilon(
+            Composition.of(ev.Repeat(n, ev.Gaussian(s))), 1e-5, "add-remove"
+        ).bounds.upper
         for n, s in ((1, 8.0), (2, 8.0), (2, 4.0), (9, 4.0), (9, 1.0))
     ]
     assert uppers == sorted(uppers)
@@ -87,19 +91,19 @@ def test_epsilon_is_monotone() -> None:
 
 @for_each("neighbours", NEIGHBOURS)
 def test_replacing_counts_twice(neighbours: str) -> None:
-    event = leaves(ev.Gaussian(2.0))
+    event = Composition.of(ev.Gaussian(2.0))
     result = ENGINE.delta(event, 1.0, neighbours).bounds  # type: ignore[arg-type]
     mu = 1.0 if neighbours == "replace-one" else 0.5
     assert result.lower <= exact_delta(mu, 1.0) <= result.upper
 
 
 def test_the_ends_of_the_range() -> None:
-    leaf = leaves(ev.Gaussian(1.0))
+    leaf = Composition.of(ev.Gaussian(1.0))
     assert ENGINE.epsilon(leaf, 0.0, "add-remove").bounds.lower == math.inf
     assert ENGINE.epsilon(leaf, 1.0, "add-remove").bounds == 0.0
     assert ENGINE.epsilon(leaf, 0.5, "add-remove").bounds == 0.0
-    assert ENGINE.epsilon([], 0.0, "add-remove").bounds == 0.0
-    assert ENGINE.delta([], 0.0, "add-remove").bounds == 0.0
+    assert ENGINE.epsilon(Composition(), 0.0, "add-remove").bounds == 0.0
+    assert ENGINE.delta(Composition(), 0.0, "add-remove").bounds == 0.0
     tiny = ENGINE.delta(leaf, 1e9, "add-remove").bounds
     assert tiny.lower == 0.0
     assert 0.0 < tiny.upper < 1e-300
@@ -108,17 +112,19 @@ def test_the_ends_of_the_range() -> None:
 def test_what_is_not_a_plain_gaussian_is_refused() -> None:
     for event in (ev.Laplace(1.0), ev.Poisson(0.5, ev.Gaussian(1.0)), ev.DiscreteGaussian(1.0, 1)):
         with pytest.raises(Unsupported, match=f"gdp engine has no mathematics for `{event.type}`"):
-            ENGINE.epsilon(leaves(event), 1e-5, "add-remove")
+            ENGINE.epsilon(Composition.of(event), 1e-5, "add-remove")
     with pytest.raises(Unsupported, match="outside of the range"):
-        ENGINE.epsilon([Leaf(ev.Gaussian(1e-320), 1)], 1e-5, "add-remove")
+        ENGINE.epsilon(Composition([Leaf(ev.Gaussian(1e-320), 1)]), 1e-5, "add-remove")
     with pytest.raises(InvalidInput, match="`delta`"):
-        ENGINE.epsilon(leaves(ev.Gaussian(1.0)), 1.5, "add-remove")
+        ENGINE.epsilon(Composition.of(ev.Gaussian(1.0)), 1.5, "add-remove")
     with pytest.raises(InvalidInput, match="`epsilon`"):
-        ENGINE.delta(leaves(ev.Gaussian(1.0)), -1.0, "add-remove")
+        ENGINE.delta(Composition.of(ev.Gaussian(1.0)), -1.0, "add-remove")
 
 
 def test_the_derivation_names_mu_and_its_source() -> None:
-    steps = ENGINE.epsilon(leaves(ev.Repeat(4, ev.Gaussian(1.0))), 1e-5, "replace-one").steps
+    steps = ENGINE.epsilon(
+        Composition.of(ev.Repeat(4, ev.Gaussian(1.0))), 1e-5, "replace-one"
+    ).steps
     assert [step.stage for step in steps] == ["mechanism", "conversion"]
     assert "mu = 4" in steps[0].statement
     assert all("arXiv" in step.source for step in steps)

@@ -10,7 +10,7 @@ from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr
 
 from privplan.accountant import events as ev
-from privplan.accountant.composition import Leaf, leaves
+from privplan.accountant.composition import Composition, Leaf
 from privplan.accountant.engines.google import GoogleEngine
 from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.accountant.guarantee import NEIGHBOURS, Neighbours
@@ -28,7 +28,7 @@ def upper(
     neighbours: Neighbours = "add-remove",
     engine: GoogleEngine = ENGINE,
 ) -> float:
-    bounds = engine.epsilon(leaves(event), delta, neighbours).bounds
+    bounds = engine.epsilon(Composition.of(event), delta, neighbours).bounds
     assert bounds.lower == 0.0
     return bounds.upper
 
@@ -66,7 +66,7 @@ def test_gaussian_is_just_above_the_closed_form(
     truth = gaussian_epsilon(moves / noise, delta)
     result = upper(ev.Gaussian(noise), delta, neighbours)
     assert truth <= result <= truth + 1e-5
-    back = ENGINE.delta([Leaf(ev.Gaussian(noise), 1)], truth, neighbours).bounds.upper
+    back = ENGINE.delta(Composition([Leaf(ev.Gaussian(noise), 1)]), truth, neighbours).bounds.upper
     assert delta * (1 - 1e-6) <= back <= delta * (1 + 1e-4)
 
 
@@ -177,7 +177,7 @@ def test_approximate_spends_its_delta() -> None:
     event = ev.Repeat(10, ev.Approximate(0.1, 1e-6))
     assert math.isinf(upper(event, 9e-6))
     assert upper(event, 1e-4) < upper(event, 2e-5) <= 1.0 + 1e-3
-    assert ENGINE.delta(leaves(event), 50.0, "add-remove").bounds.upper >= -math.expm1(
+    assert ENGINE.delta(Composition.of(event), 50.0, "add-remove").bounds.upper >= -math.expm1(
         10 * math.log1p(-1e-6)
     )
 
@@ -195,19 +195,19 @@ def test_composition_of_unlike_events_is_between_its_parts_and_their_sum() -> No
 def test_nothing_and_no_guarantee() -> None:
     assert upper(ev.Compose([])) == 0.0
     assert upper(ev.Poisson(0.0, ev.Laplace(1.0))) == 0.0
-    secret = leaves(ev.Compose([ev.Gaussian(1.0), ev.NoGuarantee("the seed is public")]))
+    secret = Composition.of(ev.Compose([ev.Gaussian(1.0), ev.NoGuarantee("the seed is public")]))
     assert math.isinf(ENGINE.epsilon(secret, 1e-5, "add-remove").bounds.upper)
     assert ENGINE.delta(secret, 1.0, "add-remove").bounds.upper == 1.0
 
 
 def test_delta_below_the_floor_is_infinite_with_a_warning() -> None:
-    answer = ENGINE.epsilon(leaves(ev.Repeat(20, ev.Laplace(5.0))), 1e-16, "add-remove")
+    answer = ENGINE.epsilon(Composition.of(ev.Repeat(20, ev.Laplace(5.0))), 1e-16, "add-remove")
     assert math.isinf(answer.bounds.upper)
     assert "resolve" in answer.warnings[0]
 
 
 def test_losses_beyond_745_are_covered() -> None:
-    answer = COARSE.epsilon([Leaf(ev.Gaussian(0.025), 1)], 1e-5, "add-remove")
+    answer = COARSE.epsilon(Composition([Leaf(ev.Gaussian(0.025), 1)]), 1e-5, "add-remove")
     assert answer.bounds.upper >= 40**2 / 2 + 40 * 4.2
     assert gaussian_delta(40.0, 700.0) > 1e-5  # the truth is beyond 745 indeed
     assert "745" in answer.warnings[0]
@@ -237,14 +237,14 @@ def test_input_is_checked() -> None:
     with pytest.raises(InvalidInput, match="discretisation"):
         GoogleEngine(discretisation=0.0)
     with pytest.raises(InvalidInput, match="delta"):
-        ENGINE.epsilon([Leaf(ev.Gaussian(1.0), 1)], 1.5, "add-remove")
+        ENGINE.epsilon(Composition([Leaf(ev.Gaussian(1.0), 1)]), 1.5, "add-remove")
     with pytest.raises(InvalidInput, match="epsilon"):
-        ENGINE.delta([Leaf(ev.Gaussian(1.0), 1)], -1.0, "add-remove")
+        ENGINE.delta(Composition([Leaf(ev.Gaussian(1.0), 1)]), -1.0, "add-remove")
 
 
 def test_the_derivation_says_what_was_done() -> None:
     steps = COARSE.epsilon(
-        leaves(ev.Repeat(2, ev.Poisson(0.1, ev.Gaussian(1.0)))), 1e-5, "replace-one"
+        Composition.of(ev.Repeat(2, ev.Poisson(0.1, ev.Gaussian(1.0)))), 1e-5, "replace-one"
     ).steps
     assert [step.stage for step in steps] == ["sampling", "composition", "conversion"]
     assert "q N(-1)" in steps[0].statement

@@ -24,7 +24,7 @@ from privplan.accountant.amplification.group import (
     mironov,
     triangle,
 )
-from privplan.accountant.composition import leaves
+from privplan.accountant.composition import Composition
 from privplan.accountant.engines.rdp import RdpEngine
 from privplan.accountant.engines.rdp.conversion import best_delta, best_epsilon, best_log_delta
 from privplan.accountant.engines.rdp.curves import curve
@@ -235,11 +235,11 @@ def test_orders_beyond_the_tables_stay_sound():
 
 
 def epsilon(event, at=1e-5, neighbours=ADD):
-    return ENGINE.epsilon(leaves(event), at, neighbours).bounds.upper
+    return ENGINE.epsilon(Composition.of(event), at, neighbours).bounds.upper
 
 
 def delta(event, at, neighbours=ADD):
-    return ENGINE.delta(leaves(event), at, neighbours).bounds.upper
+    return ENGINE.delta(Composition.of(event), at, neighbours).bounds.upper
 
 
 BASES = [
@@ -274,7 +274,7 @@ def test_laws_of_the_engine(base, neighbours):
 def test_the_lemma_wins_where_it_is_better():
     # Losses that are bounded and all near their bound, at a delta below what the orders resolve.
     event = unit(3, ev.Poisson(0.5, ev.Approximate(0.01, 1e-12)), 5)
-    steps = ENGINE.epsilon(leaves(event), 1e-9, ADD).steps
+    steps = ENGINE.epsilon(Composition.of(event), 1e-9, ADD).steps
     result = epsilon(event, 1e-9)
     assert result <= 3 * 5 * math.log1p(0.5 * math.expm1(0.01)) * (1 + 1e-9)
     assert any("lemma" in step.source for step in steps)
@@ -380,12 +380,12 @@ def test_the_scope_is_stated_for_every_relation():
         assert f"neighbours: {neighbours}" in step.conditions
         result = account(unit(8, ev.Gaussian(5.0)), delta=1e-5, neighbours=neighbours)
         assert step in result.derivation  # also where the group was scaled away
-        sampled = leaves(unit(8, ev.Poisson(0.1, ev.Gaussian(5.0))))
+        sampled = Composition.of(unit(8, ev.Poisson(0.1, ev.Gaussian(5.0))))
         assert step in ENGINE.epsilon(sampled, 1e-5, neighbours).steps
 
 
 def test_ten_thousand_records_take_less_than_two_seconds():
-    event = leaves(unit(10_000, ev.Poisson(0.01, ev.Gaussian(5.0)), ROUNDS))
+    event = Composition.of(unit(10_000, ev.Poisson(0.01, ev.Gaussian(5.0)), ROUNDS))
     start = time.process_time()
     result = ENGINE.epsilon(event, 1e-5, ADD).bounds.upper
     assert time.process_time() - start < 2.0

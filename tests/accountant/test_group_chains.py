@@ -17,8 +17,8 @@ from scipy.optimize import linprog
 import privplan as pp
 from privplan import account
 from privplan import events as ev
-from privplan.accountant.engines.pld.group_classes import iterated
-from privplan.accountant.engines.pld.registry import pairs
+from privplan.accountant.engines.pld.pairs.group_classes import iterated
+from privplan.accountant.engines.pld.pairs.registry import pairs
 
 from ..cases import for_each
 

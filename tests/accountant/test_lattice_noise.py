@@ -10,8 +10,8 @@ import pytest
 
 from privplan import account, calibrate
 from privplan import events as ev
-from privplan.accountant.composition import leaves
-from privplan.accountant.engines.pld.engine import PldEngine
+from privplan.accountant.composition import Composition
+from privplan.accountant.engines.pld.ask.engine import PldEngine
 from privplan.accountant.errors import TargetUnreachable
 
 from ..cases import for_each
@@ -223,6 +223,6 @@ def test_delta_of_one_release_keeps_its_digits(event, epsilon):
             mpmath.fsum(max(moved[each] - grown * absent[each], 0) for each in z),
             mpmath.fsum(max(absent[each] - grown * moved[each], 0) for each in z),
         )
-        bounds = PldEngine().delta(leaves(event), epsilon, "add-remove").bounds
+        bounds = PldEngine().delta(Composition.of(event), epsilon, "add-remove").bounds
         assert bounds.lower <= exact <= bounds.upper
         assert bounds.upper - bounds.lower <= 1e-10 * exact

@@ -14,7 +14,7 @@ from scipy.stats import norm
 
 import privplan as pp
 from privplan.accountant import events as ev
-from privplan.accountant.composition import leaves
+from privplan.accountant.composition import Composition
 from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.accountant.odometer import Odometer
 from privplan.accountant.sensitivity.matrix import sensitivity_bounds
@@ -133,7 +133,7 @@ def test_a_sample_around_a_run_is_refused_with_what_can_be_asked(inside, engine)
 
 def test_a_sample_at_rate_1_is_the_run() -> None:
     run = ev.MatrixGaussian(6.0, DIFFERENCES, TWICE)
-    assert leaves(ev.Poisson(1.0, run)) == leaves(run)
+    assert Composition.of(ev.Poisson(1.0, run)) == Composition.of(run)
 
 
 @for_each("engine", ["google", "microsoft"])

@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr
 
 from privplan.accountant import events as ev
-from privplan.accountant.composition import Leaf, leaves
+from privplan.accountant.composition import Composition, Leaf
 from privplan.accountant.engines import microsoft
 from privplan.accountant.engines.google import GoogleEngine
 from privplan.accountant.engines.microsoft import MicrosoftEngine
@@ -27,7 +27,7 @@ EXAMPLE = ev.Repeat(1000, ev.Poisson(0.01, ev.Gaussian(1.0)))
 
 @cache
 def bounds(event: ev.Event, delta: float = 1e-5, neighbours: Neighbours = "add-remove") -> Bounds:
-    return ENGINE.epsilon(leaves(event), delta, neighbours).bounds
+    return ENGINE.epsilon(Composition.of(event), delta, neighbours).bounds
 
 
 def gaussian_delta(mean: float, epsilon: float) -> float:
@@ -56,7 +56,7 @@ def test_gaussian_bounds_hold_the_closed_form(
 ) -> None:
     engine = MicrosoftEngine(eps_error)
     noise = 2.0 * math.sqrt(runs)
-    leaf = [Leaf(ev.Gaussian(noise), runs)]
+    leaf = Composition([Leaf(ev.Gaussian(noise), runs)])
     truth = gaussian_epsilon(moves / 2.0, delta)
     result = engine.epsilon(leaf, delta, neighbours).bounds
     assert result.lower <= truth <= result.upper
@@ -147,7 +147,7 @@ def test_unlike_events_compose_as_in_dp_accounting() -> None:
             ev.Repeat(2, ev.Gaussian(9.0)),
         ]
     )
-    truth = GoogleEngine().epsilon(leaves(event), 1e-5, "add-remove").bounds.upper
+    truth = GoogleEngine().epsilon(Composition.of(event), 1e-5, "add-remove").bounds.upper
     result = bounds(event)
     assert result.lower <= truth <= result.upper
     assert result.gap < 0.022
@@ -188,7 +188,7 @@ def test_pure_is_covered_and_has_no_lower_end(
 ) -> None:
     event = ev.Repeat(runs, ev.Pure(epsilon))
     result = bounds(event, 1e-5, neighbours)
-    truth = GoogleEngine(5e-5).epsilon(leaves(event), 1e-5, neighbours).bounds.upper
+    truth = GoogleEngine(5e-5).epsilon(Composition.of(event), 1e-5, neighbours).bounds.upper
     assert result.lower == 0.0
     assert truth - runs * 5e-5 - 1e-9 <= result.upper <= truth + 0.015
 
@@ -204,22 +204,22 @@ def test_the_reach_of_pure_mechanisms_is_from_the_true_divergence() -> None:
 def test_approximate_spends_its_delta() -> None:
     event = ev.Repeat(10, ev.Approximate(0.1, 1e-6))
     assert math.isinf(bounds(event, 9e-6).upper)
-    truth = GoogleEngine().epsilon(leaves(event), 1e-4, "add-remove").bounds.upper
+    truth = GoogleEngine().epsilon(Composition.of(event), 1e-4, "add-remove").bounds.upper
     assert truth - 1e-3 <= bounds(event, 1e-4).upper <= truth + 0.012
-    assert ENGINE.delta(leaves(event), 50.0, "add-remove").bounds.upper >= 1e-5 * (1 - 1e-5)
+    assert ENGINE.delta(Composition.of(event), 50.0, "add-remove").bounds.upper >= 1e-5 * (1 - 1e-5)
 
 
 def test_delta_brackets_the_truth_over_many_rounds() -> None:
     event = ev.Repeat(20_000, ev.Poisson(0.001, ev.Gaussian(1.0)))
     truth = pld.from_gaussian_mechanism(1.0, sampling_prob=0.001).self_compose(20_000)
-    result = MicrosoftEngine(0.05).delta(leaves(event), 0.8, "add-remove").bounds
+    result = MicrosoftEngine(0.05).delta(Composition.of(event), 0.8, "add-remove").bounds
     assert result.lower <= truth.get_delta_for_epsilon(0.8) <= result.upper < 10 * result.lower
 
 
 def test_nothing_costs_nothing() -> None:
     assert bounds(ev.Compose([])) == 0.0
     assert bounds(ev.Poisson(0.0, ev.Pure(1.0))) == 0.0
-    assert ENGINE.delta([], 1.0, "add-remove").bounds == 0.0
+    assert ENGINE.delta(Composition(), 1.0, "add-remove").bounds == 0.0
 
 
 @for_each(
@@ -253,7 +253,7 @@ def test_a_crash_of_the_library_becomes_a_sentence(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(prv_accountant, "PRVAccountant", crash)
     with pytest.raises(Unsupported) as caught:
-        ENGINE.epsilon(leaves(ev.Gaussian(1.0)), 1e-5, "add-remove")
+        ENGINE.epsilon(Composition.of(ev.Gaussian(1.0)), 1e-5, "add-remove")
     assert "Discrete mean" in caught.value.why
     assert caught.value.next_step
 
@@ -262,13 +262,15 @@ def test_input_is_checked() -> None:
     with pytest.raises(InvalidInput, match="eps_error"):
         MicrosoftEngine(eps_error=-1.0)
     with pytest.raises(InvalidInput, match="delta"):
-        ENGINE.epsilon([], 0.0, "add-remove")
+        ENGINE.epsilon(Composition(), 0.0, "add-remove")
     with pytest.raises(InvalidInput, match="epsilon"):
-        ENGINE.delta([], math.inf, "add-remove")
+        ENGINE.delta(Composition(), math.inf, "add-remove")
 
 
 def test_the_derivation_says_what_was_done() -> None:
-    steps = ENGINE.epsilon([Leaf(ev.Poisson(0.1, ev.Gaussian(1.0)), 2)], 1e-5, "add-remove").steps
+    steps = ENGINE.epsilon(
+        Composition([Leaf(ev.Poisson(0.1, ev.Gaussian(1.0)), 2)]), 1e-5, "add-remove"
+    ).steps
     assert [step.stage for step in steps] == ["sampling", "composition", "conversion"]
     assert "both ways round" in steps[0].statement
     assert "attains" in steps[2].statement

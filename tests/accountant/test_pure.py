@@ -10,7 +10,7 @@ import pytest
 
 import privplan as pp
 from privplan.accountant import events as ev
-from privplan.accountant.composition import leaves
+from privplan.accountant.composition import Composition
 from privplan.accountant.engines.loss_ranges import Range, amplified, lessened, quotient
 from privplan.accountant.engines.pure import PureEngine
 from privplan.accountant.errors import InvalidInput, TargetUnreachable, Unsupported
@@ -195,7 +195,7 @@ def test_epsilon_at_delta_0_is_above_that_at_any_delta(seed):
 
 
 def test_the_pair_of_the_pld_engine_has_the_same_largest_loss():
-    from privplan.accountant.engines.pld.registry import pairs
+    from privplan.accountant.engines.pld.pairs.registry import pairs
 
     for event, relation in itertools.product(
         (LAPLACE, ev.Poisson(0.2, LAPLACE), ev.DiscreteLaplace(2.0, 3), ev.Pure(0.3)), RELATIONS
@@ -265,9 +265,9 @@ def test_engines_that_look_at_tails_have_no_answer_at_delta_0():
 
 def test_delta_is_0_from_the_largest_loss_on():
     engine = PureEngine()
-    assert engine.delta(leaves(LAPLACE), T, ADD).bounds == 0.0
+    assert engine.delta(Composition.of(LAPLACE), T, ADD).bounds == 0.0
     with pytest.raises(Unsupported, match="above 0"):
-        engine.delta(leaves(LAPLACE), 0.99 * T, ADD)
+        engine.delta(Composition.of(LAPLACE), 0.99 * T, ADD)
 
 
 @for_each(
@@ -281,7 +281,7 @@ def test_delta_is_0_from_the_largest_loss_on():
 )
 def test_what_is_not_known_is_refused(event):
     with pytest.raises(Unsupported) as refused:
-        PureEngine().epsilon(leaves(event), 0.0, ADD)
+        PureEngine().epsilon(Composition.of(event), 0.0, ADD)
     assert refused.value.next_step
 
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privplan.accountant import events as ev
-from privplan.accountant.composition import leaves
+from privplan.accountant.composition import Composition
 from privplan.accountant.engines.gdp import GdpEngine
 from privplan.accountant.engines.rdp.conversion import best_epsilon
 from privplan.accountant.engines.rdp.curves import curve
@@ -81,7 +81,9 @@ def test_never_looser_than_dp_accounting_and_never_below_the_closed_form() -> No
         ours = epsilon(event, at)
         assert ours <= accountant.get_epsilon(at) * (1 + 1e-6)
         assert delta(event, 1.0) <= accountant.get_delta(1.0) * (1 + 1e-6) + 1e-300
-        plain = [leaf for leaf in leaves(event) if isinstance(leaf.event, ev.Gaussian)]
+        plain = Composition(
+            leaf for leaf in Composition.of(event) if isinstance(leaf.event, ev.Gaussian)
+        )
         assert ours >= GdpEngine().epsilon(plain, at, ADD).bounds.lower
 
 
@@ -191,7 +193,7 @@ def test_wrong_numbers_are_refused() -> None:
 
 
 def test_the_derivation_names_every_step() -> None:
-    steps = ENGINE.epsilon(leaves(rounds(1.0, 0.01, 1000)), 1e-5, ADD).steps
+    steps = ENGINE.epsilon(Composition.of(rounds(1.0, 0.01, 1000)), 1e-5, ADD).steps
     assert [step.stage for step in steps] == ["mechanism", "sampling", "composition", "conversion"]
     assert "1000 releases" in steps[2].statement
     assert "Order 7.7" in steps[3].statement
@@ -199,7 +201,7 @@ def test_the_derivation_names_every_step() -> None:
 
 
 def test_a_thousand_rounds_take_less_than_twenty_milliseconds() -> None:
-    event = leaves(rounds(1.0, 0.01, 1000))
+    event = Composition.of(rounds(1.0, 0.01, 1000))
     taken = []
     for _ in range(10):
         start = time.process_time()

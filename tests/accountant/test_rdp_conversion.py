@@ -11,7 +11,7 @@ import pytest
 
 from privplan.accountant import events as ev
 from privplan.accountant.account import account
-from privplan.accountant.composition import Leaf, leaves
+from privplan.accountant.composition import Composition, Leaf
 from privplan.accountant.engines.gdp import GdpEngine
 from privplan.accountant.engines.rdp.conversion import best_delta, best_epsilon
 from privplan.accountant.engines.rdp.curves import curve
@@ -41,7 +41,7 @@ EVENTS: tuple[tuple[ev.Event, Neighbours], ...] = (
 
 @for_each(("event", "neighbours"), EVENTS)
 def test_the_chosen_order_is_the_best_one(event: ev.Event, neighbours: Neighbours) -> None:
-    (leaf,) = leaves(event)
+    (leaf,) = Composition.of(event)
     ours = epsilon(event, 1e-6, neighbours)
     b = np.exp(np.linspace(math.log(0.02), math.log(2000), 1000))
     values = leaf.count * curve(leaf.event, neighbours).at(1 + b)
@@ -52,7 +52,7 @@ def test_the_chosen_order_is_the_best_one(event: ev.Event, neighbours: Neighbour
 
 @for_each(("event", "neighbours"), EVENTS)
 def test_curves_have_the_shape_of_a_divergence(event: ev.Event, neighbours: Neighbours) -> None:
-    (leaf,) = leaves(event)
+    (leaf,) = Composition.of(event)
     b = np.linspace(0.05, 20.0, 400)
     values = curve(leaf.event, neighbours).at(1 + b)
     assert (np.diff(values) >= -1e-9 * values[1:]).all()
@@ -87,7 +87,7 @@ def test_absurd_sizes_are_answered_and_bounded(size: float, neighbours: Neighbou
     for event in (gaussian, laplace, ev.Pure(size), small, ev.ZCDP(size), *sampled):
         assert epsilon(event, 1e-5, neighbours) >= 0.0
         assert 0.0 < delta(event, 0.0, neighbours) <= 1.0
-    least = GdpEngine().delta(leaves(ev.Gaussian(1e140)), 0.0, neighbours).bounds.lower
+    least = GdpEngine().delta(Composition.of(ev.Gaussian(1e140)), 0.0, neighbours).bounds.lower
     assert least <= delta(ev.Gaussian(1e140), 0.0, neighbours)
 
 
@@ -135,9 +135,9 @@ def test_the_ends_of_the_range() -> None:
     assert epsilon(ev.Compose([]), 0.0) == 0.0
     assert delta(ev.Compose([]), 0.0) == 0.0
     assert epsilon(ev.Poisson(0.0, ev.Gaussian(1.0)), 0.0) == 0.0
-    assert ENGINE.epsilon([Leaf(ev.Poisson(1.0, ev.Gaussian(1.0)), 1)], 1e-5, ADD).bounds == (
-        ENGINE.epsilon([Leaf(ev.Gaussian(1.0), 1)], 1e-5, ADD).bounds
-    )
+    assert ENGINE.epsilon(
+        Composition([Leaf(ev.Poisson(1.0, ev.Gaussian(1.0)), 1)]), 1e-5, ADD
+    ).bounds == (ENGINE.epsilon(Composition([Leaf(ev.Gaussian(1.0), 1)]), 1e-5, ADD).bounds)
     for event in (ev.NoGuarantee("no noise"), ev.Poisson(0.1, ev.NoGuarantee("no noise"))):
         assert epsilon(event, 1e-5) == math.inf
         assert epsilon(event, 1.0) == 0.0
@@ -147,7 +147,7 @@ def test_the_ends_of_the_range() -> None:
     assert epsilon(ev.FixedSize(5, 5, ev.Gaussian(1.0)), 1e-5, REPLACE) == epsilon(
         ev.Gaussian(1.0), 1e-5, REPLACE
     )
-    huge = ENGINE.epsilon([Leaf(ev.Gaussian(1.0), 10**400)], 1e-5, ADD).bounds
+    huge = ENGINE.epsilon(Composition([Leaf(ev.Gaussian(1.0), 10**400)]), 1e-5, ADD).bounds
     assert huge.upper == math.inf
 
 
@@ -170,7 +170,7 @@ def test_total_variation_answers_near_epsilon_zero() -> None:
     assert delta(ev.Gaussian(0.2), 0.0) <= math.sqrt(1 - math.exp(-12.5)) * (1 + 1e-6)
     assert epsilon(event, 0.502e-3) == 0.0
     assert epsilon(event, truth * 0.999) > 0.0
-    assert "Pinsker" in ENGINE.delta(leaves(event), 0.0, ADD).steps[-1].source
+    assert "Pinsker" in ENGINE.delta(Composition.of(event), 0.0, ADD).steps[-1].source
 
 
 def _sampled_laplace_delta(rate, scale, eps):

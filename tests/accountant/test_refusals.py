@@ -10,7 +10,7 @@ import pytest
 import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.bound_routes import routes
-from privplan.accountant.composition import leaves
+from privplan.accountant.composition import Composition
 from privplan.accountant.errors import (
     InvalidInput,
     PrivplanError,
@@ -122,7 +122,7 @@ def test_the_advice_for_sizes_does_not_leave_out_the_sample():
 def test_routes_do_not_send_to_the_choice_of_an_engine():
     event = ev.Poisson(0.1, ev.ZCDP(0.5))
     listed = routes(event, delta=1e-5)
-    assert len(leaves(event)) == 1
+    assert len(Composition.of(event)) == 1
     assert all("choice of the engine" not in route.refused for route in listed)
 
 

@@ -11,9 +11,9 @@ from scipy.special import ndtr, ndtri
 
 import privplan as pp
 from privplan.accountant import events as ev
-from privplan.accountant.errors import EnginesDisagree, InvalidInput, Unsupported
+from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.accountant.guarantee import NEIGHBOURS, Bounds, Neighbours
-from privplan.accountant.risk.attack_power import attack_power, ordered
+from privplan.accountant.risk.attack_power import attack_power
 from privplan.accountant.risk.risk import hidden_draws_of
 
 from ..cases import for_each
@@ -354,9 +354,3 @@ def test_what_is_no_question_is_refused() -> None:
         pp.risk(SAMPLED, neighbours="add")
     with pytest.raises(Unsupported):
         pp.risk(ev.Shuffle(100, ev.Local(1.0)))
-
-
-def test_ends_that_contradict_each_other_are_no_answer() -> None:
-    assert ordered(0.1, 0.1) == 0.1
-    with pytest.raises(EnginesDisagree):
-        ordered(0.2, 0.1)

@@ -13,7 +13,7 @@ from scipy.special import gammaln
 
 from privplan import account
 from privplan import events as ev
-from privplan.accountant.engines.pld.best_of_runs import RunCount
+from privplan.accountant.engines.pld.ask.best_of_runs import RunCount
 from privplan.accountant.errors import InvalidInput
 from privplan.accountant.events.run_counts import log_inverse_success
 

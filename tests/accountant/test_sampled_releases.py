@@ -10,16 +10,16 @@ from scipy.stats import norm
 
 from privplan.accountant import events as ev
 from privplan.accountant.account import account
-from privplan.accountant.engines.pld.allocation import (
+from privplan.accountant.engines.pld.grid.noise import GaussianNoise, LaplaceNoise
+from privplan.accountant.engines.pld.pairs.allocation import (
     lower_ratio_pair,
     mean_ratio,
     opposed_ratio_pair,
     upper_ratio_pair,
 )
-from privplan.accountant.engines.pld.noise import GaussianNoise, LaplaceNoise
-from privplan.accountant.engines.pld.ratio_sums import COARSE_POINTS, MEAN_ZONE_POINTS
-from privplan.accountant.engines.pld.registry import pairs
-from privplan.accountant.engines.pld.scores import maximum_pair, score_pair
+from privplan.accountant.engines.pld.pairs.ratio_sums import COARSE_POINTS, MEAN_ZONE_POINTS
+from privplan.accountant.engines.pld.pairs.registry import pairs
+from privplan.accountant.engines.pld.pairs.scores import maximum_pair, score_pair
 from privplan.accountant.engines.rdp.curves import curve
 from privplan.accountant.errors import InvalidInput, Unsupported
 

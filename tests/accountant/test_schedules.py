@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from privplan.accountant import events as ev
-from privplan.accountant.composition import Leaf
+from privplan.accountant.composition import Composition, Leaf
 from privplan.accountant.schedules import MAX_LEAVES_SHOWN, SKETCH_LEAVES, shown, sketched
 
 
 def _leaves(count):
-    return [Leaf(ev.Poisson(0.01, ev.Gaussian(1.0 + i / 100)), 1 + i % 3) for i in range(count)]
+    return Composition(
+        Leaf(ev.Poisson(0.01, ev.Gaussian(1.0 + i / 100)), 1 + i % 3) for i in range(count)
+    )
 
 
 def test_few_leaves_are_their_own_sketch():
@@ -17,7 +19,7 @@ def test_few_leaves_are_their_own_sketch():
 
 
 def test_a_sketch_keeps_the_counts_and_every_kind():
-    many = [*_leaves(1000), Leaf(ev.Laplace(3.0), 7)]
+    many = Composition([*_leaves(1000), Leaf(ev.Laplace(3.0), 7)])
     sketch = sketched(many)
     assert len(sketch) == SKETCH_LEAVES + 1
     assert sum(leaf.count for leaf in sketch) == sum(leaf.count for leaf in many)

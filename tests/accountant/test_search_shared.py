@@ -6,8 +6,8 @@ import math
 
 import privplan as pp
 from privplan.accountant import events as ev
-from privplan.accountant.engines.pld import best_of_runs
-from privplan.accountant.engines.pld.best_of_runs import _shared_level
+from privplan.accountant.engines.pld.ask import best_of_runs
+from privplan.accountant.engines.pld.ask.best_of_runs import _shared_level
 
 from ..cases import for_each
 

@@ -14,7 +14,7 @@ import pytest
 import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.arrays import FloatArray
-from privplan.accountant.composition import leaves
+from privplan.accountant.composition import Composition
 from privplan.accountant.errors import Unsupported
 from tests.sweeps import sweep
 
@@ -188,13 +188,14 @@ def test_one_release_is_that_release(name: str, release: ev.Event) -> None:
 
     def normal(event: ev.Event) -> object:
         try:
-            parts = leaves(event)
+            parts = Composition.of(event)
         except Unsupported as refusal:
             return str(refusal)
         # These stand for themselves, and are taken apart when they are asked about.
         searched = (ev.BestOf, ev.ClientSampled)
         return tuple(
-            leaves(leaf.event.event) if isinstance(leaf.event, searched) else leaf for leaf in parts
+            Composition.of(leaf.event.event) if isinstance(leaf.event, searched) else leaf
+            for leaf in parts
         )
 
     plain = normal(wrap(release))
@@ -261,10 +262,10 @@ def test_nothing_on_a_sample(name: str) -> None:
         ev.ClientSampled(0.0, ev.Pure(1.0)),
         ev.GaussianMixture(1.0, [0.0, 1.0], [0.5, 0.0]),
     )[name == "poisson" :]:
-        assert leaves(wrap(nothing)) == ()
+        assert Composition.of(wrap(nothing)) == ()
     if name != "client-sampled":
         with pytest.raises(Unsupported, match="empty composition"):
-            leaves(wrap(ev.Compose([])))
+            Composition.of(wrap(ev.Compose([])))
 
 
 @for_each(

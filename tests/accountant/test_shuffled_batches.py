@@ -10,8 +10,8 @@ import pytest
 from scipy.stats import norm
 
 from privplan.accountant import events as ev
-from privplan.accountant.engines.pld.batches import batch_warnings
-from privplan.accountant.engines.pld.registry import pairs
+from privplan.accountant.engines.pld.ask.claimed_batches import batch_warnings
+from privplan.accountant.engines.pld.pairs.registry import pairs
 
 from ..cases import for_each
 from ..sweeps import sweep

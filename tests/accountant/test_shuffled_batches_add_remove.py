@@ -12,11 +12,12 @@ from scipy.stats import norm
 import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.account import account
-from privplan.accountant.engines.pld import batches as batches_module
-from privplan.accountant.engines.pld.batches import batch_warnings, enlarged
-from privplan.accountant.engines.pld.noise import GaussianNoise, LaplaceNoise
-from privplan.accountant.engines.pld.ratio_sums import MEAN_ZONE_POINTS
-from privplan.accountant.engines.pld.registry import pairs
+from privplan.accountant.engines.pld.ask.claimed_batches import batch_warnings
+from privplan.accountant.engines.pld.grid.noise import GaussianNoise, LaplaceNoise
+from privplan.accountant.engines.pld.pairs import batches as batches_module
+from privplan.accountant.engines.pld.pairs.batches import enlarged
+from privplan.accountant.engines.pld.pairs.ratio_sums import MEAN_ZONE_POINTS
+from privplan.accountant.engines.pld.pairs.registry import pairs
 from privplan.accountant.engines.shuffled_epochs import replaced_release
 from privplan.accountant.errors import Unsupported
 from privplan.cli.reports.assumption_words import assumptions

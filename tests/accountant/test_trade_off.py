@@ -13,8 +13,8 @@ from scipy.special import ndtr, ndtri
 
 from privplan.accountant import events as ev
 from privplan.accountant.account import account
-from privplan.accountant.composition import leaves
-from privplan.accountant.engines.pld.curve import delta_curves
+from privplan.accountant.composition import Composition
+from privplan.accountant.engines.pld.compose.curve import delta_curves
 from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.accountant.guarantee import NEIGHBOURS, Neighbours
 from privplan.accountant.risk.trade_off import attained_trade_off
@@ -49,7 +49,7 @@ EVENTS: tuple[ev.Event, ...] = (
 @for_each("event", sweep([*EVENTS[:7], EVENTS[8]], quick=3), ids=str)
 @for_each("neighbours", ["add-remove", "replace-one"])
 def test_deltas_lie_between_the_engine_s_own_ends(event: ev.Event, neighbours: Neighbours) -> None:
-    curves = delta_curves(leaves(event), neighbours)
+    curves = delta_curves(Composition.of(event), neighbours)
     for epsilon in (0.0, 0.6, 40.0):
         here = max(float(curve.at(np.array([epsilon]))[0]) for curve in curves)
         known = account(event, epsilon=epsilon, neighbours=neighbours, engine="pld").delta
@@ -57,7 +57,7 @@ def test_deltas_lie_between_the_engine_s_own_ends(event: ev.Event, neighbours: N
 
 
 def test_between_and_beyond_nodes() -> None:
-    for curve in delta_curves(leaves(SAMPLED), "add-remove"):
+    for curve in delta_curves(Composition.of(SAMPLED), "add-remove"):
         assert (np.diff(curve.epsilons) > 0.0).all()
         assert (np.diff(curve.deltas) <= 0.0).all()
         middles = 0.5 * (curve.epsilons[1:] + curve.epsilons[:-1])
@@ -70,15 +70,15 @@ def test_between_and_beyond_nodes() -> None:
 
 
 def test_a_release_about_nobody_and_one_about_everybody() -> None:
-    (nothing,) = delta_curves(leaves(ev.Poisson(0.0, ev.Gaussian(1.0))), "add-remove")
+    (nothing,) = delta_curves(Composition.of(ev.Poisson(0.0, ev.Gaussian(1.0))), "add-remove")
     assert nothing.at(np.zeros(1))[0] <= 1e-11
-    (everything,) = delta_curves(leaves(ev.NoGuarantee("shown")), "add-remove")
+    (everything,) = delta_curves(Composition.of(ev.NoGuarantee("shown")), "add-remove")
     assert everything.at(np.array([0.0, 50.0])).tolist() == [1.0, 1.0]
 
 
 def test_below_epsilon_0_a_unit_that_is_not_drawn_is_no_bound() -> None:
     # Drawn with probability .1 and then shown: 1 - .9 x against e^epsilon = x, and 0 beyond 1 / .9.
-    _, back = delta_curves(leaves(ev.Poisson(0.1, ev.NoGuarantee("shown"))), "add-remove")
+    _, back = delta_curves(Composition.of(ev.Poisson(0.1, ev.NoGuarantee("shown"))), "add-remove")
     x = np.linspace(0.5, 1.2, 50)
     assert (back.at(np.log(x)) >= np.maximum(1.0 - 0.9 * x, 0.0) - 1e-12).all()
 

@@ -14,10 +14,10 @@ from scipy.stats import binom, laplace, norm
 from privplan.accountant import events as ev
 from privplan.accountant.account import account
 from privplan.accountant.amplification.truncation import Cut, JoinDistribution
-from privplan.accountant.engines.pld import truncated
-from privplan.accountant.engines.pld.noise import GaussianNoise, LaplaceNoise
-from privplan.accountant.engines.pld.registry import pairs
-from privplan.accountant.engines.pld.truncated import crowd_pairs
+from privplan.accountant.engines.pld.grid.noise import GaussianNoise, LaplaceNoise
+from privplan.accountant.engines.pld.pairs import truncated
+from privplan.accountant.engines.pld.pairs.registry import pairs
+from privplan.accountant.engines.pld.pairs.truncated import crowd_pairs
 
 from ..cases import for_each
 

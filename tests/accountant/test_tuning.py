@@ -14,7 +14,7 @@ from scipy.stats import norm
 
 from privplan.accountant import events as ev
 from privplan.accountant.account import account
-from privplan.accountant.composition import leaves
+from privplan.accountant.composition import Composition
 from privplan.accountant.engines.rdp.curves import curve
 from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.accountant.events.run_counts import log_inverse_success
@@ -192,7 +192,7 @@ def test_at_least_one_run_is_at_least_one_on_average(kind, shape):
 def test_no_pair_is_known_for_a_random_number_of_runs():
     with pytest.raises(Unsupported):
         account(ev.BestOf("poisson", 3, RUN), delta=1e-5, engine="pld")
-    assert leaves(ev.BestOf("poisson", 3, RUN))[0].fully_observed
+    assert Composition.of(ev.BestOf("poisson", 3, RUN))[0].fully_observed
 
 
 @for_each("kind", KINDS)

@@ -17,8 +17,8 @@ import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.amplification.occurrences import OccurrenceCounts, presence
 from privplan.accountant.arrays import FloatArray
-from privplan.accountant.composition import leaves
-from privplan.accountant.engines.pld.directions import participation
+from privplan.accountant.composition import Composition
+from privplan.accountant.engines.pld.compose.directions import participation
 from privplan.accountant.errors import Unsupported
 from privplan.accountant.guarantee import Bounds
 
@@ -253,7 +253,7 @@ def test_a_group_that_does_not_divide_the_population() -> None:
     for neighbours in ("add-remove", "replace-one"):
         upper = pp.account(group(10), delta=1e-5, neighbours=neighbours).epsilon.upper
         assert upper >= pp.account(group(12), delta=1e-5, neighbours=neighbours).epsilon.lower
-    assert participation(leaves(group(10))) >= 1.0 - 0.7**2
+    assert participation(Composition.of(group(10))) >= 1.0 - 0.7**2
     for event in (group(3), ev.WithReplacement(4, 1, ev.Gaussian(8.0))):
         with pytest.raises(Unsupported, match="cannot be made"):  # nobody else is left to draw
             pp.account(event, delta=1e-5)

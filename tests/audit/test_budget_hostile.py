@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import privplan as pp
 from privplan.accountant import events as ev
-from privplan.accountant.composition import Leaf
+from privplan.accountant.composition import Composition, Leaf
 from privplan.accountant.errors import InvalidInput
 from privplan.accountant.records import Population, Weights
 from privplan.audit.budget import audit_budget
@@ -225,7 +225,7 @@ def test_rounding_goes_one_way(weaker: bool, step: float) -> None:
         for q, s in zip(rng.uniform(1e-6, 1.0, 200), rng.uniform(0.1, 50.0, 200), strict=True)
     ]
     events += [ev.Poisson(0.0, ev.Gaussian(0.1)), ev.Group(3, ev.Poisson(1.0, ev.Laplace(2.0)))]
-    parts = tuple(Leaf(event, 1) for event in events)
+    parts = Composition(Leaf(event, 1) for event in events)
     classes = _Classes.of(parts, weaker)
     for leaf in parts:
         (rounded,) = classes.merged([leaf], step)
@@ -239,7 +239,9 @@ def test_rounding_goes_one_way(weaker: bool, step: float) -> None:
 
 def test_classes_begin_at_what_a_composition_inside_holds() -> None:
     inside = ev.Compose([ev.Gaussian(0.5), ev.Poisson(0.3, ev.Gaussian(2.0))])
-    parts = (Leaf(ev.ClientSampled(0.1, inside), 1), Leaf(ev.Poisson(0.2, ev.Gaussian(1.0)), 1))
+    parts = Composition(
+        [Leaf(ev.ClientSampled(0.1, inside), 1), Leaf(ev.Poisson(0.2, ev.Gaussian(1.0)), 1)]
+    )
     classes = _Classes.of(parts, weaker=True)
     assert (classes.least, classes.most) == (0.5, 0.3)
 

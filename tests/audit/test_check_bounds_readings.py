@@ -11,7 +11,7 @@ from scipy.stats import norm
 
 from privplan.accountant import events as ev
 from privplan.accountant.account import account
-from privplan.accountant.composition import leaves
+from privplan.accountant.composition import Composition
 from privplan.audit.check.checked_run import CheckedRun
 from privplan.audit.check.events import run_events
 from privplan.audit.description.merging import describe
@@ -324,5 +324,5 @@ def test_a_phase_may_begin_within_a_pass() -> None:
     checked = CheckedRun.of(describe([reading_of_names(plain, "by hand")]))
     (upper_event,) = run_events(checked, "shuffled", 1e-5).upper
     (lower_event, *_) = run_events(checked, "shuffled", 1e-5).lower[0]
-    assert [leaf.count for leaf in leaves(upper_event.event)] == [3, 4]
-    assert sum(leaf.count for leaf in leaves(lower_event.event)) == 1
+    assert [leaf.count for leaf in Composition.of(upper_event.event)] == [3, 4]
+    assert sum(leaf.count for leaf in Composition.of(lower_event.event)) == 1

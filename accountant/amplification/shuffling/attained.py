@@ -147,8 +147,11 @@ class Bins:
 
 
 def _tests(randomizer: Randomizer | None, users: int) -> list[Bins]:
-    """Return the bins of each test that is made; none where noise is tiny or huge."""
-    if isinstance(randomizer, ResponseRandomizer) and randomizer.epsilon0 <= 200.0:
+    """Return the bins of each test that is made; none where noise is tiny or huge.
+
+    None too where a message says nothing.
+    """
+    if isinstance(randomizer, ResponseRandomizer) and 0.0 < randomizer.epsilon0 <= 200.0:
         return [response_bins(randomizer, order) for order in _orders(randomizer, users)]
     if isinstance(randomizer, LaplaceRandomizer) and 1e-6 <= randomizer.epsilon0 <= 200.0:
         return [noise_bins(randomizer, 0.0, users)]

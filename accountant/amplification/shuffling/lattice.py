@@ -12,8 +12,8 @@ answer.  P_t is found by inverting its characteristic function f on N points:
   i sin x and log1p, so that the `count`-th power keeps its digits; the others by a transform;
 * the inverse transform is off by at most 16 u log2 N times the 2-norm of its result.
 
-Source: tilt and inversion as in engines/pld/compose.py; Higham, "Accuracy and Stability of
-Numerical Algorithms", 2nd ed., Theorem 24.2, for the transform.
+Source: tilt and inversion as in engines/pld/compose/transform.py; Higham, "Accuracy and Stability
+of Numerical Algorithms", 2nd ed., Theorem 24.2, for the transform.
 """
 
 from __future__ import annotations

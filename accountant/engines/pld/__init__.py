@@ -1,5 +1,5 @@
 """The privacy-loss-distribution engine: certified bounds from both sides."""
 
-from .engine import PldEngine
+from .ask.engine import PldEngine
 
 __all__ = ["PldEngine"]

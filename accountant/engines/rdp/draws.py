@@ -7,8 +7,8 @@ of samples of fixed size at rate q in which j > 0 units are replaced, and joint 
 
     e^((a-1) R(a)) <= sum_{j>0} (w_j/q) e^((a-1) R_j(a)).
 
-Both are derived in engines/pld/with_replacement.py.  Several releases on the same draws are one,
-whose group curves are the sums of theirs (joint.py).
+Both are derived in engines/pld/pairs/with_replacement.py.  Several releases on the same draws are
+one, whose group curves are the sums of theirs (joint.py).
 
 **A sampled client.**  (1-q) nothing + q P against (1-q) nothing + q Q have, whatever is composed in
 one round, e^((a-1) R(a)) = 1 - q + q e^((a-1) R_inner(a)) and the same largest loss.
@@ -24,13 +24,13 @@ import numpy as np
 from ... import events as ev
 from ...amplification.occurrences import OccurrenceCounts, presence
 from ...arrays import FloatArray
-from ...composition import leaves
+from ...composition import Composition
 from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
 from ..base import drawn_instead
 from .curves import NOTHING, Curve, curve, set_aside
 from .fixed_size import UNSAMPLED, named, without_replacement
-from .joint import joint, single_release
+from .joint import joint
 from .moments import RENYI_OUTWARD_FACTOR
 
 _NOISY = (ev.Gaussian, ev.Laplace, ev.DiscreteGaussian, ev.DiscreteLaplace)
@@ -56,7 +56,7 @@ def with_replacement(event: ev.WithReplacement, neighbours: Neighbours) -> Curve
     if neighbours == "add-remove" and isinstance(event.event, ev.Gaussian):
         return _moved_twice(event, event.event)
     if neighbours == "add-remove" and isinstance(event.event, _NOISY):
-        twice = single_release(leaves(ev.Group(2, event.event)))
+        twice = Composition.of(ev.Group(2, event.event)).single
         assert twice is not None  # a noisy sum scales
         group = ev.Group(event.batch, ev.Poisson(1.0 / event.population, twice))
         drawn = joint(group, "add-remove")
@@ -99,7 +99,7 @@ def _seen_numbers(event: ev.WithReplacement, neighbours: Neighbours) -> Curve:
 
 def _require_unsampled(event: ev.WithReplacement, neighbours: Neighbours) -> None:
     known = UNSAMPLED - {ev.ZCDP} if neighbours == "add-remove" else UNSAMPLED
-    if any(type(leaf.event) not in known for leaf in leaves(event.event)):
+    if any(type(leaf.event) not in known for leaf in Composition.of(event.event)):
         raise _refused(event, neighbours)
 
 
@@ -151,7 +151,7 @@ def _step(event: ev.WithReplacement) -> Step:
         "sampling",
         f"{event.batch:,} draws of {event.population:,} units, with replacement.",
         "Balle, Barthe and Gaboardi 2018, Theorem 10, arXiv 1807.01647v2; derived in "
-        "engines/pld/with_replacement.py",
+        "engines/pld/pairs/with_replacement.py",
         ("a unit that is drawn j times contributes j times",),
     )
 
@@ -162,7 +162,7 @@ def client_sampled(event: ev.ClientSampled, neighbours: Neighbours) -> Curve:
 
     What the inner releases set aside is set aside with probability q.
     """
-    rate, parts = event.clients_rate, leaves(event.event)
+    rate, parts = event.clients_rate, Composition.of(event.event)
     inner = [(curve(leaf.event, neighbours), leaf.count) for leaf in parts]
     if rate == 0.0 or not inner:
         return NOTHING

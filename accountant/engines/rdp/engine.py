@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,7 +12,7 @@ from ... import events as ev
 from ... import validate
 from ...amplification.group import along_chain, group_step, lemma
 from ...arrays import FloatArray
-from ...composition import Leaf
+from ...composition import Composition
 from ...errors import Unsupported
 from ...guarantee import Bounds, Neighbours, Step, unique_steps
 from ...schedules import shown, sketched
@@ -47,7 +47,7 @@ class RdpEngine:
 
     name: str = "rdp"
 
-    def epsilon(self, leaves: Sequence[Leaf], delta: float, neighbours: Neighbours) -> Answer:
+    def epsilon(self, composition: Composition, delta: float, neighbours: Neighbours) -> Answer:
         """Return bounds on the smallest epsilon at `delta` in [0, 1], in nats.
 
         The upper end is infinite where no order gives a finite one.  For units of several records
@@ -56,31 +56,31 @@ class RdpEngine:
         a delta out of range.
         """
         delta = validate.probability(delta=delta)
-        return _smallest(leaves, neighbours, lambda total, size: total.epsilon(delta, size))
+        return _smallest(composition, neighbours, lambda total, size: total.epsilon(delta, size))
 
-    def delta(self, leaves: Sequence[Leaf], epsilon: float, neighbours: Neighbours) -> Answer:
+    def delta(self, composition: Composition, epsilon: float, neighbours: Neighbours) -> Answer:
         """Return bounds on the smallest delta at `epsilon` (0 or above, in nats).
 
         Raises `Unsupported` for a leaf or relation without a Renyi curve here, `InvalidInput`
         for an epsilon out of range.
         """
         epsilon = validate.non_negative(epsilon=epsilon)
-        return _smallest(leaves, neighbours, lambda total, size: total.delta(epsilon, size))
+        return _smallest(composition, neighbours, lambda total, size: total.delta(epsilon, size))
 
 
 def _smallest(
-    leaves: Sequence[Leaf],
+    composition: Composition,
     neighbours: Neighbours,
     question: Callable[[_ComposedCurve, int], tuple[float, Step]],
 ) -> Answer:
     """Return the smaller of the answers by the leaves' own curves and by the lemma."""
     answers: list[Answer] = []
     refused: Unsupported | None = None
-    for parts, size in _readings(leaves):
+    for parts, size in _readings(composition):
         try:
             # With a size: one record's leaves, and the lemma at the end.
-            record_parts = parts if size == 1 else record_leaves(parts, size, neighbours)
-            total = _ComposedCurve.of(record_parts, neighbours)
+            record = parts if size == 1 else of_one_record(parts, size, neighbours)
+            total = _ComposedCurve.of(record, neighbours)
         except Unsupported as refusal:
             refused = refused or refusal
             continue
@@ -92,30 +92,28 @@ def _smallest(
     return min(answers, key=lambda answer: answer.bounds.upper)
 
 
-def _readings(leaves: Sequence[Leaf]) -> Iterator[tuple[Sequence[Leaf], int]]:
+def _readings(composition: Composition) -> Iterator[tuple[Composition, int]]:
     """Yield the leaves as they are, and where all are groups of one size, also with that size."""
-    yield leaves, 1
-    sizes = {leaf.event.size if isinstance(leaf.event, ev.Group) else 1 for leaf in leaves}
+    yield composition, 1
+    sizes = {leaf.event.size if isinstance(leaf.event, ev.Group) else 1 for leaf in composition}
     if len(sizes) == 1 and sizes != {1}:
-        yield leaves, sizes.pop()
+        yield composition, sizes.pop()
 
 
-def record_leaves(leaves: Sequence[Leaf], size: int, neighbours: Neighbours) -> tuple[Leaf, ...]:
+def of_one_record(composition: Composition, size: int, neighbours: Neighbours) -> Composition:
     """Return what one record sees of leaves, on every step of a chain of `size` records."""
     events = (
-        leaf.event.event if isinstance(leaf.event, ev.Group) else leaf.event for leaf in leaves
+        leaf.event.event if isinstance(leaf.event, ev.Group) else leaf.event for leaf in composition
     )
-    return tuple(
+    return Composition(
         replace(leaf, event=along_chain(event, size, neighbours))
-        for leaf, event in zip(leaves, events, strict=True)
+        for leaf, event in zip(composition, events, strict=True)
     )
 
 
-def lemma_epsilon(
-    record_parts: Sequence[Leaf], size: int, delta: float, neighbours: Neighbours
-) -> float:
+def lemma_epsilon(record: Composition, size: int, delta: float, neighbours: Neighbours) -> float:
     """Return epsilon at `delta` of `size` records, by the lemma from the leaves of one record."""
-    parts = record_leaves(record_parts, size, neighbours)
+    parts = of_one_record(record, size, neighbours)
     return _ComposedCurve.of(parts, neighbours).epsilon(delta, size)[0]
 
 
@@ -138,14 +136,14 @@ class _ComposedCurve:
     sketch: tuple[tuple[Curve, float], ...] = ()
 
     @classmethod
-    def of(cls, leaves: Sequence[Leaf], neighbours: Neighbours) -> _ComposedCurve:
-        curves = [(curve(leaf.event, neighbours), leaf.count) for leaf in leaves]
+    def of(cls, composition: Composition, neighbours: Neighbours) -> _ComposedCurve:
+        curves = [(curve(leaf.event, neighbours), leaf.count) for leaf in composition]
         # Very many leaves are summed up in the derivation; in the curve all of them count.
-        listed, summaries = shown(leaves)
+        listed, summaries = shown(composition)
         shown_leaves = {id(leaf) for leaf in listed}
         steps = [
             part.steps
-            for leaf, (part, _) in zip(leaves, curves, strict=True)
+            for leaf, (part, _) in zip(composition, curves, strict=True)
             if id(leaf) in shown_leaves
         ]
         return cls(
@@ -156,8 +154,8 @@ class _ComposedCurve:
                 if part.limit > 0.0 or part.slack > 0.0
             ),
             shown=(*(step for each in steps for step in each), *summaries),
-            releases=sum(leaf.count for leaf in leaves),
-            sketch=_sketch(leaves, neighbours),
+            releases=composition.releases,
+            sketch=_sketch(composition, neighbours),
         )
 
     @property
@@ -269,10 +267,10 @@ class _ComposedCurve:
         return unique_steps((*self.shown, composition, conversion))
 
 
-def _sketch(leaves: Sequence[Leaf], neighbours: Neighbours) -> tuple[tuple[Curve, float], ...]:
+def _sketch(composition: Composition, neighbours: Neighbours) -> tuple[tuple[Curve, float], ...]:
     """Return curves of few leaves that stand for very many; nothing where they are few."""
-    sample = sketched(leaves)
-    if 2 * len(sample) > len(leaves):
+    sample = sketched(composition)
+    if 2 * len(sample) > len(composition):
         return ()
     return tuple((curve(leaf.event, neighbours), _as_float(leaf.count)) for leaf in sample)
 

@@ -22,7 +22,7 @@ import numpy as np
 from ... import events as ev
 from ...amplification.truncation import Cut
 from ...arrays import FloatArray
-from ...composition import leaves
+from ...composition import Composition
 from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
 from ..base import cut_instead, sized_release
@@ -57,7 +57,7 @@ def shuffled_batches(event: ev.ShuffledBatches, neighbours: Neighbours) -> Curve
 
 def _record_more_or_less(event: ev.ShuffledBatches, removed: Curve) -> Curve:
     replaced = added_up(
-        [(curve(*replaced_release(leaf.event)), leaf) for leaf in leaves(event.event)]
+        [(curve(*replaced_release(leaf.event)), leaf) for leaf in Composition.of(event.event)]
     )
     step = Step(
         "sampling",

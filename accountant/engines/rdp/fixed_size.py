@@ -28,7 +28,7 @@ arXiv 2106.08567v4.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from typing import Any, Final
@@ -38,12 +38,12 @@ from scipy.special import gammaln, roots_legendre
 
 from ... import events as ev
 from ...arrays import FloatArray
-from ...composition import Leaf, leaves
+from ...composition import Composition, Leaf
 from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
 from ..base import require_both_drawn
 from .curves import Curve, curve, interpolated, laplace_pair, pure_pair, shift_ratio
-from .joint import joint, joint_of_leaves, single_release
+from .joint import joint, joint_of_leaves
 from .moments import (
     MAX_QUADRATURE_NODES,
     MAX_QUADRATURE_NOISE,
@@ -94,11 +94,11 @@ def without_replacement(inner: ev.Event, rate: float, neighbours: Neighbours) ->
     if neighbours == "add-remove":
         return _present_or_absent(inner, rate)
     conditions = ["replace-one, for the base curve too"]
-    parts = leaves(inner)
+    parts = Composition.of(inner)
     if neighbours == "zero-out":
         conditions = ["a unit at 0 is one value that may replace it"]
         # A release whose noise says what any change costs is asked as it is.
-        parts = tuple(leaf for each in parts for leaf in _by_way_of_zero(each))
+        parts = Composition(leaf for each in parts for leaf in _by_way_of_zero(each))
     _refuse_other_than_unsampled(inner, parts)
     base = joint_of_leaves(parts, "replace-one")
     if base.slack > 0.0:
@@ -109,7 +109,7 @@ def without_replacement(inner: ev.Event, rate: float, neighbours: Neighbours) ->
     limit = base.limit
     if 0.0 < limit < 700.0:
         limit = math.log1p(rate * math.expm1(limit)) * RENYI_OUTWARD_FACTOR
-    single = single_release(parts)
+    single = parts.single
     make = None if single is None else _PROFILES.get(type(single))
     at = _smallest(base, rate, limit, make(single) if make else None)
     source = (
@@ -122,21 +122,21 @@ def without_replacement(inner: ev.Event, rate: float, neighbours: Neighbours) ->
     return Curve(at, limit, (*base.steps, step))
 
 
-def _by_way_of_zero(leaf: Leaf) -> tuple[Leaf, ...]:
+def _by_way_of_zero(leaf: Leaf) -> Composition:
     if isinstance(leaf.event, _SUMS):
-        return (leaf,)
-    twice = leaves(ev.Group(2, leaf.event))
-    return tuple(replace(each, count=each.count * leaf.count) for each in twice)
+        return Composition([leaf])
+    twice = Composition.of(ev.Group(2, leaf.event))
+    return Composition(replace(each, count=each.count * leaf.count) for each in twice)
 
 
 def named(inner: ev.Event) -> str:
     """Return what is sampled in words: each release of a composition by its type."""
     if not isinstance(inner, (ev.Compose, ev.Repeat)):
         return f"`{inner.type}`"
-    return " and ".join(dict.fromkeys(f"`{leaf.event.type}`" for leaf in leaves(inner)))
+    return " and ".join(dict.fromkeys(f"`{leaf.event.type}`" for leaf in Composition.of(inner)))
 
 
-def _refuse_other_than_unsampled(inner: ev.Event, parts: Sequence[Leaf]) -> None:
+def _refuse_other_than_unsampled(inner: ev.Event, parts: Composition) -> None:
     if not parts or any(type(leaf.event) not in UNSAMPLED for leaf in parts):
         raise _refused(inner)
 
@@ -153,7 +153,7 @@ def _refused(inner: ev.Event) -> Unsupported:
 
 
 def _present_or_absent(inner: ev.Event, rate: float) -> Curve:
-    parts = leaves(inner)
+    parts = Composition.of(inner)
     known = all(type(leaf.event) in UNSAMPLED - {ev.ZCDP} for leaf in parts)
     twice = _two_steps(inner, parts) if parts and known else None
     if twice is None:
@@ -176,13 +176,13 @@ def _present_or_absent(inner: ev.Event, rate: float) -> Curve:
     return replace(sampled, steps=(*sampled.steps, step))
 
 
-def _two_steps(inner: ev.Event, parts: Sequence[Leaf]) -> ev.Event | None:
+def _two_steps(inner: ev.Event, parts: Composition) -> ev.Event | None:
     """Return a release that dominates two steps of all in `inner`; None where none is known."""
-    grown = leaves(ev.Group(2, inner))
-    single = single_release(grown)
+    grown = Composition.of(ev.Group(2, inner))
+    single = grown.single
     if single is not None:
         return single
-    if single_release(parts) is not None:
+    if parts.single is not None:
         return None
     # Several: binary randomized response at their largest losses together dominates them.
     together = joint_of_leaves(grown, "add-remove")

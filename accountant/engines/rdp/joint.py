@@ -16,7 +16,7 @@ import numpy as np
 
 from ... import events as ev
 from ...arrays import FloatArray
-from ...composition import Leaf, leaves
+from ...composition import Composition, Leaf
 from ...guarantee import Neighbours, unique_steps
 from .curves import NOTHING, Curve, curve, set_aside
 from .moments import RENYI_OUTWARD_FACTOR
@@ -28,10 +28,10 @@ def joint(event: ev.Event, neighbours: Neighbours) -> Curve:
     Raises `Unsupported` where one of them has no curve.
     Source: Mironov 2017, Proposition 1, arXiv 1702.07476v3.
     """
-    return joint_of_leaves(leaves(event), neighbours)
+    return joint_of_leaves(Composition.of(event), neighbours)
 
 
-def joint_of_leaves(parts: Sequence[Leaf], neighbours: Neighbours) -> Curve:
+def joint_of_leaves(parts: Composition, neighbours: Neighbours) -> Curve:
     """Return the curve of leaves, composed, with their counts."""
     return added_up([(curve(leaf.event, neighbours), leaf) for leaf in parts])
 
@@ -60,8 +60,3 @@ def added_up(curves: Sequence[tuple[Curve, Leaf]]) -> Curve:
     steps = unique_steps([step for each, _ in taking_part for step in each.steps])
     listed = tuple(sorted({order for each, _ in taking_part for order in each.listed}))
     return Curve(at, limit * (1.0 + 1e-15), steps, slack, listed=listed)
-
-
-def single_release(parts: Sequence[Leaf]) -> ev.Event | None:
-    """Return the only release of leaves, where there is one."""
-    return parts[0].event if len(parts) == 1 and parts[0].count == 1 else None

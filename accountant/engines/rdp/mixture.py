@@ -1,8 +1,8 @@
 """Renyi curves of mixtures of Gaussians: k records under Poisson sampling, at real orders.
 
 With w_i = Bin(k, q)(i), P = sum_i w_i N(i, s^2) and Q = N(0, s^2) (replace-one: P against its
-mirror image), which is the worst case; see `engines/pld/groups.py`, whose argument holds for every
-test and so for every divergence.  The ratio of P to N(0, s^2) is
+mirror image), which is the worst case; see `engines/pld/pairs/groups.py`, whose argument holds for
+every test and so for every divergence.  The ratio of P to N(0, s^2) is
 
     e^G(x) = sum_i w_i e^(i (x - i/2)/s^2),
 
@@ -23,7 +23,7 @@ because |1 + r e^(i v)| >= cos(v/2) (1 + r) for r >= 0.
 
 **Other weights**, of a unit that contributes one of a few amounts.  With weights w_i and amounts
 c_i the pair is P = sum_i w_i N(c_i, s^2) against N(0, s^2), or against its mirror image under
-replace-one; engines/pld/gaussian_mixtures.py derives it for every test, and so for every
+replace-one; engines/pld/pairs/gaussian_mixtures.py derives it for every test, and so for every
 divergence.  Two bounds, of which the smaller counts:
 
 **Which amount it was is seen.**  Joint convexity of E_Q[(P/Q)^a] gives, with d_i = c_i, or 2 c_i
@@ -316,7 +316,7 @@ def gaussian_mixture(event: ev.GaussianMixture, neighbours: Neighbours) -> Curve
         f"sum_i w_i N(c_i) against {other}; noise {event.noise_multiplier:.6g}, "
         f"{len(event.contributions):,} contributions of up to {max(amounts):.6g} bounds.",
         "Choquette-Choo, Ganesh, Steinke and Thakurta 2023, arXiv 2310.15526; derived in "
-        "engines/pld/gaussian_mixtures.py",
+        "engines/pld/pairs/gaussian_mixtures.py",
         ("what a unit contributes is drawn afresh in each release, and not seen",),
     )
     return Curve(

@@ -40,7 +40,7 @@ import numpy as np
 
 from ... import events as ev
 from ...arrays import FloatArray
-from ...composition import leaves
+from ...composition import Composition
 from ...errors import Unsupported
 from ...events.run_counts import log_inverse_success
 from ...guarantee import Neighbours, Step, unique_steps
@@ -95,7 +95,7 @@ def best_of(event: ev.BestOf, neighbours: Neighbours) -> Curve:
 
 
 def _run(event: ev.Event, neighbours: Neighbours) -> _Run:
-    parts = [(curve(leaf.event, neighbours), leaf.count) for leaf in leaves(event)]
+    parts = [(curve(leaf.event, neighbours), leaf.count) for leaf in Composition.of(event)]
     if any(part.slack > 0.0 for part, _ in parts):
         raise Unsupported(
             "The best of a random number of runs is not accounted where a run sets a delta aside.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from privplan.accountant import events as ev
-from privplan.accountant.composition import leaves
+from privplan.accountant.composition import Composition
 from privplan.accountant.engines.pld import PldEngine
 
 ENGINE = PldEngine()
@@ -15,8 +15,8 @@ def unit(size, rate, mechanism, rounds=1):
 
 
 def epsilon(event, delta=1e-5, neighbours=ADD):
-    return ENGINE.epsilon(leaves(event), delta, neighbours).bounds
+    return ENGINE.epsilon(Composition.of(event), delta, neighbours).bounds
 
 
 def delta(event, at, neighbours=ADD):
-    return ENGINE.delta(leaves(event), at, neighbours).bounds
+    return ENGINE.delta(Composition.of(event), at, neighbours).bounds

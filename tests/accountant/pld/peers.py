@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from privplan.accountant import events as ev
-from privplan.accountant.composition import leaves
+from privplan.accountant.composition import Composition
 from privplan.accountant.errors import Unsupported
 from privplan.accountant.guarantee import as_neighbours
 
@@ -114,7 +114,9 @@ def by_prv_accountant(configuration: Configuration) -> tuple[float, float] | Non
 
     engine, neighbours = MicrosoftEngine(eps_error=0.05), as_neighbours(configuration.neighbours)
     try:
-        bounds = engine.epsilon(leaves(configuration.event), configuration.delta, neighbours).bounds
+        bounds = engine.epsilon(
+            Composition.of(configuration.event), configuration.delta, neighbours
+        ).bounds
     except Unsupported:
         return None
     return bounds.lower, bounds.upper

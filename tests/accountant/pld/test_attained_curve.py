@@ -8,8 +8,12 @@ from scipy.special import ndtr
 
 from privplan.accountant import events as ev
 from privplan.accountant.account import account
-from privplan.accountant.composition import Leaf, leaves
-from privplan.accountant.engines.pld.curve import AttainedCurve, attained_curves, delta_curves
+from privplan.accountant.composition import Composition, Leaf
+from privplan.accountant.engines.pld.compose.curve import (
+    AttainedCurve,
+    attained_curves,
+    delta_curves,
+)
 from privplan.accountant.guarantee import NEIGHBOURS, Neighbours
 
 from ...cases import for_each
@@ -37,8 +41,8 @@ def at(curve: AttainedCurve, epsilons: np.ndarray) -> np.ndarray:
 @for_each("neighbours", NEIGHBOURS)
 def test_lower_deltas_lie_below_upper_ones(event: ev.Event, neighbours: Neighbours) -> None:
     epsilons = np.array([0.0, 0.01, 0.2, 0.6, 3.0, 40.0])
-    uppers = [curve.at(epsilons) for curve in delta_curves(leaves(event), neighbours)]
-    curves = attained_curves(leaves(event), neighbours)
+    uppers = [curve.at(epsilons) for curve in delta_curves(Composition.of(event), neighbours)]
+    curves = attained_curves(Composition.of(event), neighbours)
     if isinstance(event, ev.Repeat) and isinstance(event.event, ev.RandomizedResponse):
         # What an absent unit responds is not said.
         assert (curves == ()) == (neighbours != "replace-one")
@@ -64,7 +68,9 @@ def test_against_one_round_in_closed_form(rate: float, sigma: float) -> None:
     with_unit = (1.0 - rate) * ndtr(-cuts / sigma) + rate * ndtr((1.0 - cuts) / sigma)
     without = ndtr(-cuts / sigma)
     epsilons = np.log1p(rate * np.expm1((cuts - 0.5) / sigma**2))
-    forth = attained_curves((Leaf(ev.Poisson(rate, ev.Gaussian(sigma)), 1),), "add-remove")[0]
+    forth = attained_curves(
+        Composition([Leaf(ev.Poisson(rate, ev.Gaussian(sigma)), 1)]), "add-remove"
+    )[0]
     exact = with_unit - np.exp(epsilons) * without
     usable = epsilons < 500.0
     shown = at(forth, epsilons[usable])
@@ -73,12 +79,12 @@ def test_against_one_round_in_closed_form(rate: float, sigma: float) -> None:
 
 
 def test_no_pair_no_curve() -> None:
-    assert attained_curves(leaves(ev.Pure(1.0)), "add-remove") == ()
+    assert attained_curves(Composition.of(ev.Pure(1.0)), "add-remove") == ()
 
 
 def test_nodes_fall_and_ends_are_those_of_a_pmf() -> None:
     for event in EVENTS[:4]:
-        for curve in attained_curves(leaves(event), "add-remove"):
+        for curve in attained_curves(Composition.of(event), "add-remove"):
             assert (np.diff(curve.epsilons) > 0.0).all()
             assert (np.diff(curve.deltas) <= 1e-12).all()
             assert 1.0 - 1e-6 < curve.total <= 1.0
@@ -91,7 +97,7 @@ def test_lower_ends_agree_with_the_engine_s() -> None:
         known = account(event, epsilon=epsilon, engine="pld").delta
         shown = max(
             float(at(curve, np.array([epsilon]))[0])
-            for curve in attained_curves(leaves(event), "add-remove")
+            for curve in attained_curves(Composition.of(event), "add-remove")
         )
         assert shown <= known.upper
         assert shown == pytest.approx(known.lower, abs=1e-5)

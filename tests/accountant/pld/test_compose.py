@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from privplan.accountant.engines.pld.compose import _fast_length, compose
-from privplan.accountant.engines.pld.grid import Grid, LossPmf
-from privplan.accountant.engines.pld.rounds import RepeatedPmf, Rounds, _fold
+from privplan.accountant.engines.pld.compose.rounds import RepeatedPmf, Rounds, _fold
+from privplan.accountant.engines.pld.compose.transform import _fast_length, compose
+from privplan.accountant.engines.pld.grid.loss_grid import Grid, LossPmf
 
 from ...cases import for_each
 

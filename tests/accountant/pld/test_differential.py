@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from privplan.accountant.account import account
-from privplan.accountant.composition import leaves
+from privplan.accountant.composition import Composition
 from privplan.accountant.errors import Unsupported
 from privplan.accountant.guarantee import Bounds
 
@@ -65,7 +65,7 @@ def is_close_to_dp_accounting(configuration: Configuration, theirs: float) -> bo
     """
     proven = ours(configuration)
     assert proven.lower <= theirs, configuration
-    rounds = sum(leaf.count for leaf in leaves(configuration.event))
+    rounds = sum(leaf.count for leaf in Composition.of(configuration.event))
     tilt = 1.0 + 5.0 / min(proven.upper, 5.0)
     excess = rounds * WIDTH**2 * tilt + 1e-3 * proven.upper + 2 * WIDTH
     assert proven.upper >= theirs - excess, configuration

@@ -14,9 +14,9 @@ from scipy.special import ndtr
 
 import privplan as pp
 from privplan.accountant import events as ev
-from privplan.accountant.composition import leaves
-from privplan.accountant.engines.pld.directions import composition_directions
-from privplan.accountant.engines.pld.engine import PldEngine
+from privplan.accountant.composition import Composition
+from privplan.accountant.engines.pld.ask.engine import PldEngine
+from privplan.accountant.engines.pld.compose.directions import directions_of
 
 from ...cases import for_each
 
@@ -62,8 +62,8 @@ EVENTS = [
 @for_each("neighbours", ["add-remove", "replace-one", "zero-out"])
 def test_the_other_order_says_the_same_at_epsilon_0(event, neighbours):
     """Its pairs are the reverse ones, leaf by leaf: what is proven of either is true of both."""
-    engine, parts = PldEngine(), leaves(event)
-    directions = composition_directions(parts, neighbours, 1e-3)
+    engine, parts = PldEngine(), Composition.of(event)
+    directions = directions_of(parts, neighbours, 1e-3)
     bounds = []
     for each in directions:
         question, _ = engine.delta_question(parts, neighbours, 0.0)
@@ -76,7 +76,7 @@ def test_the_other_order_says_the_same_at_epsilon_0(event, neighbours):
 
 
 def test_a_certificate_at_epsilon_0_that_fails_bounds_no_epsilon():
-    parts = leaves(ev.Repeat(20, ev.Poisson(0.1, ev.Gaussian(0.8))))
+    parts = Composition.of(ev.Repeat(20, ev.Poisson(0.1, ev.Gaussian(0.8))))
     delta = PldEngine().delta(parts, 0.0, "add-remove").bounds
     missed = PldEngine().certificate(parts, 0.0, 0.5 * delta.lower, "add-remove")
     assert missed.log_excess > 0.0

@@ -8,11 +8,11 @@ import pytest
 
 import privplan as pp
 from privplan.accountant import events as ev
-from privplan.accountant.composition import leaves
+from privplan.accountant.composition import Composition
 from privplan.accountant.engines.gdp import GdpEngine
-from privplan.accountant.engines.pld import delta_bounds
-from privplan.accountant.engines.pld.certificate import wide_interval_warnings
-from privplan.accountant.engines.pld.engine import PldEngine
+from privplan.accountant.engines.pld.ask.certificate import wide_interval_warnings
+from privplan.accountant.engines.pld.ask.engine import PldEngine
+from privplan.accountant.engines.pld.compose import delta_bounds
 from privplan.accountant.guarantee import Bounds
 from privplan.accountant.rootfinding import log_odds_over
 
@@ -82,7 +82,7 @@ def test_a_target_near_certainty_is_met_and_nearly_reached(epsilon, delta, work)
 @for_each("delta", [0.2, 0.5, 0.9, 0.99, 0.999999])
 @for_each(("noise", "rounds"), [(0.05, 1), (0.1, 100), (1.0, 10), (3.0, 1000)])
 def test_deltas_near_one_hold_against_the_closed_form(noise, rounds, delta):
-    parts = leaves(ev.Repeat(rounds, ev.Gaussian(noise)))
+    parts = Composition.of(ev.Repeat(rounds, ev.Gaussian(noise)))
     exact = GdpEngine().epsilon(parts, delta, "add-remove").bounds
     result = PldEngine().epsilon(parts, delta, "add-remove").bounds
     assert result.lower <= exact.upper
@@ -92,7 +92,7 @@ def test_deltas_near_one_hold_against_the_closed_form(noise, rounds, delta):
 
 @for_each("epsilon", [0.0, 1.0, 50.0])
 def test_deltas_near_one_hold_against_the_closed_form_when_asked_for(epsilon):
-    parts = leaves(ev.Repeat(100, ev.Gaussian(1.0)))
+    parts = Composition.of(ev.Repeat(100, ev.Gaussian(1.0)))
     exact = GdpEngine().delta(parts, epsilon, "add-remove").bounds
     result = PldEngine().delta(parts, epsilon, "add-remove").bounds
     assert result.lower <= exact.upper

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from privplan.accountant import events as ev
-from privplan.accountant.engines.pld.binomial import GaussianShifts, LaplaceShifts
-from privplan.accountant.engines.pld.binomial_mixtures import BinomialLoss
-from privplan.accountant.engines.pld.groups import group_pair
+from privplan.accountant.engines.pld.pairs.binomial import GaussianShifts, LaplaceShifts
+from privplan.accountant.engines.pld.pairs.binomial_mixtures import BinomialLoss
+from privplan.accountant.engines.pld.pairs.groups import group_pair
 
 from ...cases import for_each
 from .group_units import ADD, REPLACE, delta, unit

@@ -16,9 +16,9 @@ from scipy.stats import binom
 from privplan.accountant import events as ev
 from privplan.accountant.account import account, bounds_on_epsilon
 from privplan.accountant.calibrate import calibrate
-from privplan.accountant.engines.pld.binomial import GaussianShifts
-from privplan.accountant.engines.pld.binomial_mixtures import BinomialLoss
-from privplan.accountant.engines.pld.groups import MAX_GROUP_RECORDS
+from privplan.accountant.engines.pld.pairs.binomial import GaussianShifts
+from privplan.accountant.engines.pld.pairs.binomial_mixtures import BinomialLoss
+from privplan.accountant.engines.pld.pairs.groups import MAX_GROUP_RECORDS
 from privplan.accountant.errors import Unsupported
 
 from ...cases import for_each

@@ -15,12 +15,12 @@ from scipy.optimize import brentq
 from scipy.stats import laplace, norm
 
 from privplan.accountant import events as ev
-from privplan.accountant.engines.pld.grid import Grid, GridTooFine, LossPmf
-from privplan.accountant.engines.pld.loss_pmfs import lower_pmf, upper_pmf
-from privplan.accountant.engines.pld.lower_hull import convex_minorant, hockey_stick, shortfall
-from privplan.accountant.engines.pld.pair import Pair
-from privplan.accountant.engines.pld.pair_parts import AtomPair
-from privplan.accountant.engines.pld.registry import pairs
+from privplan.accountant.engines.pld.grid.loss_grid import Grid, GridTooFine, LossPmf
+from privplan.accountant.engines.pld.grid.loss_pmfs import lower_pmf, upper_pmf
+from privplan.accountant.engines.pld.grid.lower_hull import convex_minorant, hockey_stick, shortfall
+from privplan.accountant.engines.pld.grid.pair import Pair
+from privplan.accountant.engines.pld.grid.pair_parts import AtomPair
+from privplan.accountant.engines.pld.pairs.registry import pairs
 
 from ...cases import for_each
 

@@ -6,7 +6,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from privplan.accountant.engines.pld.noise import GaussianNoise, LaplaceNoise
+from privplan.accountant.engines.pld.grid.noise import GaussianNoise, LaplaceNoise
 
 from ...cases import for_each
 

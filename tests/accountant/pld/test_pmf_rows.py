@@ -16,17 +16,17 @@ from scipy.special import log_ndtr
 from privplan.accountant import events as ev
 from privplan.accountant.account import account
 from privplan.accountant.calibrate import calibrate
-from privplan.accountant.composition import leaves
-from privplan.accountant.engines.pld import pmf_rows
-from privplan.accountant.engines.pld.delta_bounds import informative_lower_pmf
-from privplan.accountant.engines.pld.families import MIN_FAMILY_PAIRS, families
-from privplan.accountant.engines.pld.grid import Grid
-from privplan.accountant.engines.pld.pmf_rows import (
+from privplan.accountant.composition import Composition
+from privplan.accountant.engines.pld.compose.delta_bounds import informative_lower_pmf
+from privplan.accountant.engines.pld.grid import pmf_rows
+from privplan.accountant.engines.pld.grid.families import MIN_FAMILY_PAIRS, families
+from privplan.accountant.engines.pld.grid.loss_grid import Grid
+from privplan.accountant.engines.pld.grid.pmf_rows import (
     _without_negative_masses,
     lower_pmf_rows,
     upper_pmf_rows,
 )
-from privplan.accountant.engines.pld.registry import pairs
+from privplan.accountant.engines.pld.pairs.registry import pairs
 
 from ...cases import for_each
 
@@ -149,7 +149,7 @@ def test_rows_and_single_laws_say_the_same(relation, monkeypatch):
     """The same leaves one by one, by loss_pmfs.py: both intervals hold the truth."""
     event = ev.Compose([_schedule(40), ev.Repeat(3, ev.Poisson(0.02, ev.Laplace(2.0)))])
     together = account(event, delta=1e-6, neighbours=relation, engine="pld").epsilon
-    monkeypatch.setattr("privplan.accountant.engines.pld.families.MIN_FAMILY_PAIRS", 10**6)
+    monkeypatch.setattr("privplan.accountant.engines.pld.grid.families.MIN_FAMILY_PAIRS", 10**6)
     apart = account(event, delta=1e-6, neighbours=relation, engine="pld").epsilon
     assert max(together.lower, apart.lower) <= min(together.upper, apart.upper)
     assert abs(together.upper - apart.upper) <= 5e-4 * apart.upper
@@ -226,7 +226,7 @@ def test_rows_that_need_too_many_points_are_treated_one_by_one(monkeypatch):
     assert result.lower <= exact.upper
     assert exact.lower <= result.upper
     assert result.gap <= 1e-3 * result.upper
-    assert len(leaves(_schedule(30))) == 30
+    assert len(Composition.of(_schedule(30))) == 30
 
 
 @for_each("needed", [0.0, -1.0, 1e300, math.inf, math.nan])

@@ -12,10 +12,10 @@ import math
 import pytest
 
 from privplan.accountant import events as ev
-from privplan.accountant.composition import Leaf, leaves
-from privplan.accountant.engines.pld.directions import composition_directions
-from privplan.accountant.engines.pld.engine import PldEngine
-from privplan.accountant.engines.pld.registry import composed, from_above, pairs, repeated
+from privplan.accountant.composition import Composition, Leaf
+from privplan.accountant.engines.pld.ask.engine import PldEngine
+from privplan.accountant.engines.pld.compose.directions import directions_of
+from privplan.accountant.engines.pld.pairs.registry import composed, from_above, pairs, repeated
 from privplan.accountant.errors import PrivplanError
 
 from ...cases import for_each
@@ -65,24 +65,24 @@ SLACK = 1.0 + 1e-9
 
 
 def _ends(event, neighbours, epsilon):
-    return PldEngine().delta(leaves(event), epsilon, neighbours).bounds
+    return PldEngine().delta(Composition.of(event), epsilon, neighbours).bounds
 
 
 def _epsilon(event, neighbours="add-remove"):
-    return PldEngine().epsilon(leaves(event), 1e-5, neighbours).bounds
+    return PldEngine().epsilon(Composition.of(event), 1e-5, neighbours).bounds
 
 
 @functools.cache
 def _released(event, neighbours):
     """Return an epsilon at which some of the release's delta is left, and the ends there."""
-    end = PldEngine().epsilon(leaves(event), 1e-2, neighbours).bounds.upper
+    end = PldEngine().epsilon(Composition.of(event), 1e-2, neighbours).bounds.upper
     epsilon = 0.5 * min(end, 20.0)
     return epsilon, _ends(event, neighbours, epsilon)
 
 
 def _known(event, neighbours):
     try:
-        return pairs(leaves(event)[0].event, neighbours)
+        return pairs(Composition.of(event)[0].event, neighbours)
     except PrivplanError:
         return None
 
@@ -166,8 +166,7 @@ def test_keys_that_fall_are_not_forgotten():
 def test_a_release_that_hides_the_unit_attains_less_than_one():
     event = ev.WithReplacement(3, 20, ev.Gaussian(2.0))
     mechanism = pairs(ev.ShuffledBatches(2, event), "zero-out")
-    assert mechanism.lower_pair is mechanism.lower_beside is None
-    assert mechanism.other_lower_pairs == ()
+    assert mechanism.attained == ()
 
 
 @for_each("event", [BINS, KEYS, GEOMETRIC, SHUFFLED], ids=lambda event: event.type)
@@ -181,9 +180,8 @@ def test_copies_of_a_mechanism_are_those_of_all_its_pairs(event):
     assert _counted(both) == _counted(mechanism) + _counted(many)
     above = from_above(many)
     assert _counted(above) == _counted(many)
-    assert above.lower_pair is above.lower_beside is None
-    assert above.other_lower_pairs == ()
-    assert above.class_pair is above.lower_power is None
+    assert above.attained == ()
+    assert above.class_pair is None
     if mechanism.fitted is not None:
         total = sum(count for _, count in _counted(mechanism.fitted(2e-7)))
         for form, factor in ((many, 5), (above, 5)):
@@ -191,7 +189,7 @@ def test_copies_of_a_mechanism_are_those_of_all_its_pairs(event):
 
 
 def _counted(mechanism):
-    return [(mechanism.pair, mechanism.power), *mechanism.beside]
+    return list(mechanism.dominating)
 
 
 @pytest.fixture
@@ -203,7 +201,9 @@ def laid_open_beside(monkeypatch):
         plain = pairs._functions[type(event)]
 
         def spoiled(event, neighbours, plain=plain):
-            return dataclasses.replace(plain(event, neighbours), beside=((nothing, 1),))
+            mechanism = plain(event, neighbours)
+            both = (*mechanism.dominating, (nothing, 1))
+            return dataclasses.replace(mechanism, dominating=both)
 
         monkeypatch.setitem(pairs._functions, type(event), spoiled)
 
@@ -234,6 +234,6 @@ def test_what_stands_beside_a_pair_counts_or_is_refused(wrapped, neighbours):
 
 def test_a_direction_holds_every_pair_of_its_leaves():
     mechanism = pairs(KEYS, "add-remove")
-    direction = composition_directions((Leaf(KEYS, 3),), "add-remove", 1e-6)[0]
+    direction = directions_of(Composition([Leaf(KEYS, 3)]), "add-remove", 1e-6)[0]
     counts = [count for _, count in direction.dominating]
-    assert counts == [3 * mechanism.power, *(3 * copies for _, copies in mechanism.beside)]
+    assert counts == [3 * copies for _, copies in mechanism.dominating]

@@ -1,0 +1,1 @@
+"""Many releases at once: their directions, their pmfs, one transform, and its bounds."""

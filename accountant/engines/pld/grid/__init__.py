@@ -1,0 +1,1 @@
+"""Where the mass of a loss lies, and which way its place on a grid errs."""

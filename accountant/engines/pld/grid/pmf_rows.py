@@ -1,0 +1,432 @@
+"""Loss pmfs of a whole family at once, each on a sparse subset of the grid.
+
+The bounds are those of loss_pmfs.py: chords above the hockey stick, and chords lowered below it.
+Neither needs neighbouring grid points.  So each row takes points that are close where the tilted
+loss has its mass and far apart elsewhere, at distances that cost all intervals alike (the error of
+an interval of length d is its tilted mass times d^2, so d grows with density^(-1/3)).
+
+The lower pmf differs from that of loss_pmfs.py in how it ends.  Where mass crowds at an end of the
+losses, and in the far upper tail, outcomes are merged: that is post-processing, and what is merged
+is an atom whose loss is known; the grid is laid so that the crowded one lies on a point, the other
+is moved down to one.  Chords are then lowered by the largest excess at each point, and an atom at
+the top leaves nothing to be lowered there.  What comes out negative is taken from the points above:
+a mass v at a loss l lowers the hockey stick at least as much when it is removed as v at a smaller
+loss.
+
+Source: derived here and in loss_pmfs.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from ....arrays import BoolArray, FloatArray, IntArray
+from .families import CountedPair, Family
+from .loss_grid import chord_excess, upward_share
+from .noise import UNIT_ROUNDOFF
+
+CELLS_PER_ROW: Final = 192
+"""Into how many cells of equal length in position a row is cut to choose its points."""
+
+MERGED_TAIL_SHARE: Final = 1e-10
+"""Tilted share of a far tail whose outcomes a lower pmf merges, or drops at the bottom."""
+
+MAX_INTERVAL_NATS: Final = 0.25
+"""Longest interval, in nats."""
+
+_MAX_ATOM_MOVES: Final = 40
+"""How often the end of what is merged is moved until it lies far enough from the atom."""
+
+ROW_SIZES: Final = (512, 2048, 8192)
+"""Rows that need up to so many points are laid together; a row that needs more is none of these."""
+
+
+@dataclass(frozen=True, eq=False)
+class PmfRows:
+    """Pmfs on grids of one width: row i has P masses `masses[i]` on `width * indices[i] +
+    offset[i]`.
+
+    `infinite` is P mass at an infinite loss, `slack` how far a loss may be from its grid point
+    through rounding, `counts` how often a row is composed.
+    """
+
+    width: float
+    offset: FloatArray
+    indices: IntArray
+    masses: FloatArray
+    infinite: FloatArray
+    slack: FloatArray
+    counts: IntArray
+
+    def __post_init__(self) -> None:
+        masses = self.masses
+        if not (
+            (masses >= 0.0).all() and np.isfinite(masses).all() and np.isfinite(self.slack).all()
+        ):
+            raise FloatingPointError("a mass or its error is not a number, or below 0")
+
+
+def upper_pmf_rows(
+    family: Family, width: float, tilt: float, tail: float
+) -> tuple[list[PmfRows], tuple[CountedPair, ...]]:
+    """Return pmfs that dominate the family's pairs, and the pairs that need too many points.
+
+    `tail` bounds the mass moved to infinity.  The points are chosen for a `tilt`, on which no bound
+    depends.
+    """
+    alike, rest = _by_size(family, width, tilt, tail)
+    return [_upper(subset, width, tilt, tail) for subset in alike], rest
+
+
+def _upper(family: Family, width: float, tilt: float, tail: float) -> PmfRows:
+    low, high = family.reach(tail)
+    offset = family.end_loss if family.has_end_atom else np.zeros_like(family.scale)
+    indices = _strictly_ascending(_points(family, width, offset, tilt, low, high), upwards=True)
+    edges = offset + width * indices
+    log_p, log_q = family.log_masses(edges)
+    # Chords over intervals of unequal length, shape (rows, points - 1); shares are rounded up,
+    # mass above the last point is an infinite loss.
+    inside = np.exp(log_p[:, 1:-1])
+    gaps = np.diff(edges, axis=-1)
+    share = upward_share(log_p[:, 1:-1], log_q[:, 1:-1], edges[:, :-1], gaps)
+    share = np.minimum(share + _share_error(family, edges, gaps, inside, tail), 1.0)
+    masses = np.zeros_like(edges)
+    masses[:, :-1] += inside * (1.0 - share)
+    masses[:, 1:] += inside * share
+    masses[:, 0] += np.exp(log_p[:, 0])
+    inflation = 1.0 + family.mass_error(tail)
+    infinite = np.minimum(np.exp(log_p[:, -1:]) * inflation, 1.0)[:, 0]
+    slack = _slack(family, edges, tail)
+    return PmfRows(width, offset[:, 0], indices, masses * inflation, infinite, slack, family.counts)
+
+
+def lower_pmf_rows(
+    family: Family, width: float, tilt: float, tail: float
+) -> tuple[list[PmfRows], tuple[CountedPair, ...]]:
+    """Return pmfs that the pairs dominate, and the pairs for which none came out.
+
+    `tail` bounds the mass that is dropped on each side; the points are chosen for a `tilt`.
+    """
+    alike, rest = _by_size(family, width, tilt, tail)
+    rows_of_class = [_lower(subset, width, tilt, tail) for subset in alike]
+    return [rows for rows, _ in rows_of_class], rest + tuple(
+        m for _, more in rows_of_class for m in more
+    )
+
+
+def _by_size(
+    family: Family, width: float, tilt: float, tail: float
+) -> tuple[list[Family], tuple[CountedPair, ...]]:
+    """Return the rows, grouped by the number of points they need, and the pairs that need too
+    many."""
+    needed = _cumulative_points(family, width, tilt, *family.reach(tail))[1][:, -1]
+    # One class for each row, the last one for all that no size holds, be it not a number.
+    # NaN compares as false, so such a row is among those treated one by one.
+    classes = np.where(needed <= ROW_SIZES[-1], np.searchsorted(ROW_SIZES, needed), len(ROW_SIZES))
+    alike = [
+        family.subset(classes == each) for each in range(len(ROW_SIZES)) if (classes == each).any()
+    ]
+    rest = zip(family.members, classes == len(ROW_SIZES), strict=True)
+    return alike, tuple(member for member, left in rest if left)
+
+
+def _lower(
+    family: Family, width: float, tilt: float, tail: float
+) -> tuple[PmfRows, tuple[CountedPair, ...]]:
+    chords = _Chords.of(family, width, tilt, tail)
+    masses = chords.lower_hull()
+    valid = chords.valid & (masses.sum(axis=-1) > 0.0)
+    masses *= 1.0 - family.mass_error(tail)
+    slack = _slack(family, chords.edges, tail)
+    rows = PmfRows(
+        width,
+        chords.offset[valid, 0],
+        chords.indices[valid],
+        masses[valid],
+        np.zeros(int(valid.sum())),
+        slack[valid],
+        family.counts[valid],
+    )
+    rest = tuple(
+        member for member, is_valid in zip(family.members, valid, strict=True) if not is_valid
+    )
+    return rows, rest
+
+
+def _slack(family: Family, edges: FloatArray, tail: float) -> FloatArray:
+    """Return how far each row's losses may be from its points, through rounding."""
+    largest = np.abs(edges).max(axis=-1)
+    slack: FloatArray = 2.0 * family.edge_error(tail)[:, 0] + 8.0 * UNIT_ROUNDOFF * largest
+    return slack
+
+
+# --- the points of a row ------------------------------------------------------------------------
+
+
+def _points(
+    family: Family, width: float, offset: FloatArray, tilt: float, low: FloatArray, high: FloatArray
+) -> IntArray:
+    """Return ascending grid indices for each row, the ends just beyond positions low and high."""
+    losses, cumulative = _cumulative_points(family, width, tilt, low, high)
+    count = int(np.ceil(cumulative[:, -1].max())) + 2
+    # Each row's cumulative share, moved to an interval of its own: one interpolation inverts all.
+    row = np.arange(family.scale.size, dtype=np.float64)[:, None]
+    share = np.zeros_like(losses)
+    share[:, 1:] = cumulative / cumulative[:, -1:]
+    targets = np.interp(
+        (2.0 * row + np.linspace(0.0, 1.0, count)).ravel(),
+        (2.0 * row + share).ravel(),
+        losses.ravel(),
+    ).reshape(row.size, count)
+    rounded = np.round((targets - offset) / width)
+    rounded[:, 0] = np.floor((losses[:, 0] - offset[:, 0]) / width) - 1.0
+    rounded[:, -1] = np.ceil((losses[:, -1] - offset[:, 0]) / width) + 1.0
+    if not np.isfinite(rounded).all() or np.abs(rounded).max() > 1e15:
+        raise FloatingPointError("the losses are not finite")
+    result: IntArray = rounded.astype(np.int64)
+    return result
+
+
+def _cumulative_points(
+    family: Family, width: float, tilt: float, low: FloatArray, high: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return losses between two positions, ascending, and how many points are needed up to each."""
+    x = low + (high - low) * np.linspace(0.0, 1.0, CELLS_PER_ROW + 1)
+    losses = family.loss(x)
+    p, q = family.masses_between(x)
+    log_p = q[:, ::-1] if family.swapped else p
+    losses = losses[:, ::-1] if family.swapped else losses
+    return losses, np.cumsum(_needed(losses, log_p, width, tilt), axis=-1)
+
+
+def _needed(losses: FloatArray, log_p: FloatArray, width: float, tilt: float) -> FloatArray:
+    """Return how many points each cell needs, so that all points cost about what `width` does."""
+    length = np.maximum(np.diff(losses, axis=-1), 1e-300)
+    density = _tilted(losses, log_p, tilt) + 0.1 * _tilted(losses, log_p, 0.0)
+    # An interval of length d and density rho costs about rho d^3; for a given number of points
+    # the sum is least where d is proportional to rho^(-1/3).
+    cost = length ** (2.0 / 3.0) * density ** (1.0 / 3.0)
+    needed = cost * np.sqrt(cost.sum(axis=-1, keepdims=True)) / width
+    # Within an interval the tilted density changes by no more than a factor of about e.
+    logs = np.log(
+        np.maximum(density / length, 1e-14 * (density / length).max(axis=-1, keepdims=True))
+    )
+    steps = np.zeros_like(needed)
+    steps[:, 1:] = np.abs(np.diff(logs, axis=-1))
+    needed = np.maximum(needed, np.maximum(steps, length / MAX_INTERVAL_NATS))
+    points: FloatArray = np.minimum(needed, length / width) + 1e-9
+    return points
+
+
+def _tilted(losses: FloatArray, log_p: FloatArray, tilt: float) -> FloatArray:
+    """Return the shares of the cells in the tilted pmf."""
+    exponents = log_p + tilt * 0.5 * (losses[:, 1:] + losses[:, :-1])
+    weights = np.exp(exponents - exponents.max(axis=-1, keepdims=True))
+    shares: FloatArray = weights / weights.sum(axis=-1, keepdims=True)
+    return shares
+
+
+def _strictly_ascending(indices: IntArray, *, upwards: bool) -> IntArray:
+    """Return indices that strictly ascend, moved up (or down) where they would not."""
+    if not upwards:
+        return -_strictly_ascending(-indices[:, ::-1], upwards=True)[:, ::-1]
+    steps = np.arange(indices.shape[-1])
+    return np.maximum.accumulate(indices - steps, axis=-1) + steps
+
+
+# --- chords -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Chords:
+    """P mass of the chords at both ends of each interval, and their excess over tangents.
+
+    `atoms` is mass that lies on a point itself.  `valid` says for which rows all this holds.
+    """
+
+    offset: FloatArray
+    indices: IntArray
+    edges: FloatArray
+    to_left: FloatArray
+    to_right: FloatArray
+    atoms: FloatArray
+    excess: FloatArray
+    valid: BoolArray
+
+    @classmethod
+    def of(cls, family: Family, width: float, tilt: float, tail: float) -> _Chords:
+        low, high = _central_range(family, tilt, tail)
+        end_atom = _EndAtom.of(family, width, tail) if family.has_end_atom else None
+        least = None if end_atom is None else end_atom.position
+        offset = np.zeros_like(family.scale) if end_atom is None else end_atom.loss
+        indices = _points(family, width, offset, tilt, low, high)
+        at_top = end_atom is not None and family.swapped
+        if end_atom is not None:
+            # The crowded atom is point 0, at the bottom or at the top.
+            indices = np.minimum(indices, 0) if family.swapped else np.maximum(indices, 0)
+            indices[:, -1 if family.swapped else 0] = 0
+        indices = _strictly_ascending(indices, upwards=not at_top)
+        edges = offset + width * indices
+        to_left, to_right, excess, beyond = _interval_masses(family, edges, least, tail)
+        atoms = np.zeros_like(edges)
+        valid = np.ones(edges.shape[0], dtype=np.bool_)
+        if end_atom is not None:
+            atoms[:, -1 if family.swapped else 0] = end_atom.mass[:, 0]
+            valid = end_atom.valid
+        if not at_top:
+            # A point more, for the tail beyond the last one.
+            mass, loss = beyond
+            top = np.floor((loss - offset[:, 0]) / width)
+            valid = valid & np.isfinite(top) & (top > indices[:, -1])
+            top = np.where(valid, top, indices[:, -1] + 1).astype(np.int64)
+            indices = np.concatenate((indices, top[:, None]), axis=-1)
+            edges = offset + width * indices
+            nothing = np.zeros((edges.shape[0], 1))
+            to_left, to_right, excess = (
+                np.concatenate((each, nothing), axis=-1) for each in (to_left, to_right, excess)
+            )
+            atoms = np.concatenate((atoms, mass[:, None]), axis=-1)
+        return cls(offset, indices, edges, to_left, to_right, atoms, excess, valid)
+
+    def lower_hull(self) -> FloatArray:
+        """Return P masses of the lowered chords: no row's hockey stick is above that of its
+        pair."""
+        # Masses of the chords themselves, shape (rows, points).
+        gaps = np.diff(self.edges, axis=-1)
+        rise, fall = np.expm1(gaps), -np.expm1(-gaps)
+        masses = self.atoms.copy()
+        masses[:, :-1] += self.to_left
+        masses[:, 1:] += self.to_right
+        excess = self.excess * (1.0 + 1e-6)
+        depth = np.zeros_like(masses)
+        depth[:, :-1] = excess
+        depth[:, 1:-1] = np.maximum(depth[:, 1:-1], excess[:, :-1])
+        # The last chord ends on the axis; lowered at its left end until all its mass lies there.
+        collapse = self.to_right[:, -1] * fall[:, -1] * (1.0 + 1e-6)
+        depth[:, -2] = np.maximum(depth[:, -2], np.where(excess[:, -1] > 0.0, collapse, 0.0))
+        # P masses are the kinks: a depth that is linear between the points moves them by its
+        # slopes.
+        slopes = np.diff(depth, axis=-1)
+        masses[:, :-1] -= slopes / rise
+        masses[:, 1:] += slopes / fall
+        # Left of the first point the depth runs to 0, so that no P mass is lost.
+        masses[:, 0] += depth[:, 0]
+        return _without_negative_masses(masses)
+
+
+def _without_negative_masses(masses: FloatArray) -> FloatArray:
+    """Return masses >= 0: negative mass is taken from the next points above, which lowers h.
+
+    A row whose points above do not suffice comes out as 0.
+    """
+    below = (masses < 0.0).any(axis=-1)
+    if not below.any():
+        return masses
+    rows = masses[below]
+    deficit = np.zeros(rows.shape[0])
+    # From the bottom to the top, one grid point of all rows at a time.
+    for column in rows.T:
+        left = column - deficit * (1.0 + 4.0 * UNIT_ROUNDOFF)
+        deficit = np.maximum(-left, 0.0)
+        column[:] = np.maximum(left, 0.0)
+    result = masses.copy()
+    result[below] = np.where(deficit[:, None] > 0.0, 0.0, rows)
+    return result
+
+
+@dataclass(frozen=True, eq=False)
+class _EndAtom:
+    """Outcomes where mass crowds, merged: those below a position, with their loss and P mass.
+
+    All other losses are at least a grid width from the merged one, so that the interval next to it
+    is empty and nothing has to be lowered at the atom.
+    """
+
+    position: FloatArray
+    loss: FloatArray
+    mass: FloatArray
+    valid: BoolArray
+
+    @classmethod
+    def of(cls, family: Family, width: float, tail: float) -> _EndAtom:
+        inwards = -1.0 if family.swapped else 1.0
+        min_distance = width * (1.0 + 1e-6)
+        span = np.full_like(family.scale, min_distance)
+        for _ in range(_MAX_ATOM_MOVES):
+            inner = family.end_loss + inwards * span
+            position = family.position(inner)
+            log_p, log_q = family.masses_below(position)
+            # Rounded down: a smaller loss at the same P mass.
+            loss = log_p - log_q - 4.0 * family.mass_error(tail)
+            near = inwards * (inner - loss) < min_distance
+            if not near.any():
+                break
+            span = np.where(near, 1.3 * span, span)
+        return cls(position, loss, np.exp(log_p), ~near[:, 0])
+
+
+def _central_range(family: Family, tilt: float, tail: float) -> tuple[FloatArray, FloatArray]:
+    """Return positions (low, high) beyond which less than `MERGED_TAIL_SHARE` of the tilted pmf
+    lies."""
+    low, high = family.reach(tail)
+    x = low + (high - low) * np.linspace(0.0, 1.0, CELLS_PER_ROW + 1)
+    losses = family.loss(x)
+    p, q = family.masses_between(x)
+    log_p = q if family.swapped else p
+    # The untilted pmf counts too, a tenth as much, so that the range also suits smaller tilts.
+    weights = _tilted(losses, log_p, tilt) + 0.1 * _tilted(losses, log_p, 0.0)
+    below, above = np.cumsum(weights, axis=-1), np.cumsum(weights[:, ::-1], axis=-1)
+    first = (below < MERGED_TAIL_SHARE).sum(axis=-1)
+    last = CELLS_PER_ROW - (above < MERGED_TAIL_SHARE).sum(axis=-1)
+    row = np.arange(first.size)
+    return x[row, first][:, None], x[row, last][:, None]
+
+
+def _interval_masses(
+    family: Family, edges: FloatArray, least: FloatArray | None, tail: float
+) -> tuple[FloatArray, FloatArray, FloatArray, tuple[FloatArray, FloatArray]]:
+    """Return P mass of the chords at both ends of each interval, their excess, and mass beyond.
+
+    Beyond the last edge that is P mass, and the loss of all of it merged, rounded down.
+    """
+    gaps = np.diff(edges, axis=-1)
+    # Edges and middles of the intervals alternate, shape (rows, 2 points - 1).
+    halves = np.empty((edges.shape[0], 2 * edges.shape[1] - 1))
+    halves[:, ::2] = edges
+    halves[:, 1::2] = edges[:, :-1] + 0.5 * gaps
+    log_p, log_q = family.log_masses(halves, least)
+    beyond_p, beyond_q = log_p[:, -1], log_q[:, -1]
+    log_p, log_q = log_p[:, 1:-1], log_q[:, 1:-1]
+    inside_p = np.logaddexp(log_p[:, ::2], log_p[:, 1::2])
+    inside_q = np.logaddexp(log_q[:, ::2], log_q[:, 1::2])
+    inside = np.exp(inside_p)
+    error = _share_error(family, edges, gaps, inside, tail)
+    # Shares are rounded down, and the excess up: the bound stays a lower one.
+    up = np.maximum(upward_share(inside_p, inside_q, edges[:, :-1], gaps) - error, 0.0)
+    to_left, to_right = inside * (1.0 - up), inside * up
+    excess = chord_excess(log_p, log_q, edges, to_left, to_right) + 4.0 * error * gaps * inside
+    with np.errstate(invalid="ignore"):
+        loss = beyond_p - beyond_q - 4.0 * family.mass_error(tail)[:, 0]
+    return to_left, to_right, excess, (np.exp(beyond_p), loss)
+
+
+def _share_error(
+    family: Family, edges: FloatArray, gaps: FloatArray, inside: FloatArray, tail: float
+) -> FloatArray:
+    """Return the error of each share: of the two masses, and of the edges between them.
+
+    The density at an edge is at most 16 times that of the heavier interval beside it: it has one
+    peak, and lies between the two averages unless that peak is near.
+    """
+    density = inside / gaps
+    heavier = np.concatenate(
+        (density[:, :1], np.maximum(density[:, :-1], density[:, 1:]), density[:, -1:]), axis=-1
+    )
+    moved = 16.0 * family.edge_mismatch(edges) * heavier
+    with np.errstate(divide="ignore", invalid="ignore"):
+        relative = np.where(inside > 0.0, (moved[:, :-1] + moved[:, 1:]) / inside, 0.0)
+    error: FloatArray = (relative + 2.0 * family.mass_error(tail)) / -np.expm1(-gaps)
+    return error
