@@ -23,7 +23,14 @@ from ..description.sampling_facts import (
 )
 from .event_comparison import contradictions_beside
 from .flattening import as_phases, as_stated_draws
-from .printed_facts import SAID, noise_was_logged, open_digits, rests_on_a_chosen_rate
+from .printed_facts import (
+    SAID,
+    noise_was_logged,
+    open_digits,
+    rests_on_a_chosen_rate,
+    was_printed,
+    was_said,
+)
 
 if TYPE_CHECKING:
     from ...accountant.events import Event
@@ -80,7 +87,8 @@ class CheckedRun:
     batch and what it is drawn from.  `records_of_user` are the most
     of one user, whoever is protected; `among_users` says that users may be protected as well as
     records, `presence_is_seen` that others show whether a unit was drawn, and `shows_nothing` that
-    nothing bounds the run from below.  With `several_starts`, steps and epochs may be those of one
+    nothing bounds the run from below.  A program printed the
+    phases where they `were_printed`.  With `several_starts`, steps and epochs may be those of one
     start or of all.
     """
 
@@ -115,6 +123,7 @@ class CheckedRun:
     upper_only: str = ""
     chosen_rate: bool = False
     of_users: CheckedRun | None = None
+    phases_were_printed: bool = False
     records_of_user: int | None = None
     among_users: bool = False
     presence_is_seen: bool = False
@@ -235,6 +244,7 @@ class CheckedRun:
             of_users=_of_users(description, currency),
             several_starts=settings.restarts > 1,
             records_of_user=of_user,
+            phases_were_printed=was_printed(description, "schedule.phases"),
             uncounted=uncounted,
             rate_follows=_rate_follows(description, settings),
         )
@@ -276,20 +286,15 @@ def _rate_follows(description: RunDescription, settings: RunSettings) -> bool:
     It says no more than these do, and is not one over the batches of a loader.
     """
     facts, rate, batch = WorkingFacts(description.facts), settings.rate, settings.batch
-    said = all(_is_said(description, key) for key in ("sampling.rate", "sampling.batch"))
+    said = all(was_said(description, key) for key in ("sampling.rate", "sampling.batch"))
     if not said or rate is None or batch is None or settings.method == "full":
         return False
     sizes = [
-        description.get(key, int) for key in kinds_of_batch(facts) if _is_said(description, key)
+        description.get(key, int) for key in kinds_of_batch(facts) if was_said(description, key)
     ]
     return any(
         size is not None and abs(rate - batch / size) <= RATE_TOLERANCE * rate for size in sizes
     )
-
-
-def _is_said(description: RunDescription, key: str) -> bool:
-    fact = description.facts.get(key)
-    return fact is not None and fact.provenance in SAID
 
 
 def claimed_currencies(description: RunDescription) -> tuple[Currency, ...]:

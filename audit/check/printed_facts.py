@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Final, cast
+from decimal import Decimal
+from typing import Final
 
-from ..description.run_description import Fact, RunDescription
+from ..description.printed_number import half_unit_of
+from ..description.run_description import RunDescription
 
 SAID: Final = ("stated", "read")
 """Provenance of facts that do not follow from others."""
 
+RATE_KEYS: Final = ("sampling.rate", "sampling.clients_rate", "schedule.phases")
+"""Keys of rates."""
+
 OPEN_KEYS: Final = (
-    *("sampling.rate", "sampling.clients_rate", "schedule.phases"),
+    *RATE_KEYS,
     *("schedule.epochs", "claim.delta", "noise.noise_multiplier"),
 )
 """Numbers that are open by their printed digits."""
@@ -36,20 +41,43 @@ def open_digits(description: RunDescription) -> dict[str, float]:
             continue
         if key == "noise.noise_multiplier" and fact.half_unit > 0.5 * CHOSEN_NOISE_UNIT:
             continue
-        if key.endswith("rate") and _was_chosen(description, fact):
+        if key.endswith("rate") and _was_chosen(description, key):
             continue
         digits[key] = fact.half_unit
     return digits
 
 
-def _was_chosen(description: RunDescription, fact: Fact) -> bool:
-    """Return whether a rate was chosen as it is printed: by a person, and not by a program."""
-    of_program = fact.provenance == "read" and any(
-        name in fact.source and format in PRINTING_FORMATS
-        for name, format in description.formats.items()
+def was_printed(description: RunDescription, key: str) -> bool:
+    """Return whether a program printed the number of a key, which no person chose so."""
+    fact = description.facts.get(key)
+    return (
+        fact is not None
+        and fact.provenance == "read"
+        and any(
+            name in fact.source and format in PRINTING_FORMATS
+            for name, format in description.formats.items()
+        )
     )
-    chosen = isinstance(fact.value, float) and bool(fact.half_unit)
-    return chosen and not of_program and was_chosen(cast("float", fact.value), fact.half_unit)
+
+
+def _was_chosen(description: RunDescription, key: str) -> bool:
+    """Return whether a rate was chosen as it is printed: by a person, and not by a program."""
+    fact = description.facts.get(key)
+    if fact is None or not fact.half_unit or was_printed(description, key):
+        return False
+    if isinstance(fact.value, tuple):
+        rates = {phase.rate for phase in fact.value}
+        return any(was_chosen(each, half_unit_at(each, fact.half_unit)) for each in rates - {1.0})
+    return isinstance(fact.value, float) and was_chosen(fact.value, fact.half_unit)
+
+
+def half_unit_at(rate: float, coarsest: float) -> float:
+    """Return half of the last digit of one of several numbers, of which one has the coarsest.
+
+    >>> half_unit_at(0.067, 0.005), half_unit_at(0.04, 0.005)
+    (0.0005, 0.005)
+    """
+    return min(coarsest, half_unit_of(Decimal(repr(rate))))
 
 
 def rests_on_a_chosen_rate(description: RunDescription) -> bool:
@@ -61,8 +89,14 @@ def rests_on_a_chosen_rate(description: RunDescription) -> bool:
         batch = description.facts["sampling.batch"]
         if batch.provenance in SAID:
             return False
-    rates = (description.facts.get(key) for key in OPEN_KEYS if key.endswith("rate"))
-    return any(fact is not None and _was_chosen(description, fact) for fact in rates)
+    said = (key for key in RATE_KEYS if was_said(description, key))
+    return any(_was_chosen(description, key) for key in said)
+
+
+def was_said(description: RunDescription, key: str) -> bool:
+    """Return whether somebody said the number of a key: it does not follow from others."""
+    fact = description.facts.get(key)
+    return fact is not None and fact.provenance in SAID
 
 
 def noise_was_logged(description: RunDescription) -> bool:

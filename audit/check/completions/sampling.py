@@ -12,7 +12,7 @@ from ...description.printed_number import half_unit_of
 from ...description.run_description import Phase
 from ...description.sampling_facts import RATE_TOLERANCE
 from ..checked_run import PASSES_TOLERANCE, CheckedRun
-from ..printed_facts import CHOSEN_NOISE_UNIT, was_chosen
+from ..printed_facts import CHOSEN_NOISE_UNIT, half_unit_at, was_chosen
 from .completion import Alternative, Choice, End, in_option
 from .passes import rates_of_steps, steps_agree
 
@@ -140,7 +140,8 @@ def _with_rounded_phases(run: CheckedRun, end: End) -> CheckedRun:
     if half == 0.0:
         return run
     phases = tuple(
-        _with_rounded_noise(run, _rounded(phase, half, end), end) for phase in run.settings.phases
+        _with_rounded_noise(run, _rounded(run, phase, half, end), end)
+        for phase in run.settings.phases
     )
     return replace(run, settings=replace(run.settings, phases=phases))
 
@@ -154,8 +155,9 @@ def _with_rounded_noise(run: CheckedRun, phase: Phase, end: End) -> Phase:
     return replace(phase, noise_multiplier=noise - half if end == "most" else noise + half)
 
 
-def _rounded(phase: Phase, half: float, end: End) -> Phase:
-    if was_chosen(phase.rate, half):
+def _rounded(run: CheckedRun, phase: Phase, half: float, end: End) -> Phase:
+    half = half_unit_at(phase.rate, half)
+    if phase.rate == 1.0 or (was_chosen(phase.rate, half) and not run.phases_were_printed):
         return phase
     moved = phase.rate + half if end == "most" else max(phase.rate - half, 0.5 * phase.rate)
     return replace(phase, rate=min(1.0, moved))
