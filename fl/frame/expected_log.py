@@ -104,6 +104,8 @@ class ExpectedLog:
       configuration does not fix it.  Without `first` it is the first model of `[training]`.
 
     - `votes(read)`: what the release of votes of who is held out states; without it users vote.
+    - `values(read, intent)`: how many values a round releases, or would have released where it was
+      cut off; None, as without `values`, where that does not follow from its intent.
 
     All raise `NotStated` where a key is missing.
     """
@@ -116,6 +118,7 @@ class ExpectedLog:
     shares: Callable[[Read, Security], Security] | None = None
     before: Callable[[Read], int] | None = None
     votes: Callable[[Read], ExpectedPhase] | None = None
+    values: Callable[[Read, RoundIntent], int | None] | None = None
 
 
 def system_of(read: Read) -> Declaration:
@@ -214,6 +217,18 @@ def phase_of(read: Read, intent: RoundIntent, values: int | None) -> ExpectedPha
     if expected is None:
         raise NotStated(f"rounds of {read('run', 'system')}")
     return call_system(system_of(read), lambda: expected.phase(read, intent, values))
+
+
+def values_of(read: Read, intent: RoundIntent) -> int | None:
+    """Return how many values a round of the training releases; None where only its release says.
+
+    Raises `NotStated`.
+    """
+    expected = expected_of(read)
+    if expected is None or expected.values is None or intent.phase in (NORMALISE, HELD_OUT):
+        return None
+    values = expected.values
+    return call_system(system_of(read), lambda: values(read, intent))
 
 
 def expected_phase(
