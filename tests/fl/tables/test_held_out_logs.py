@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from privplan.audit.budget import audit_budget
 from privplan.audit.edits import edits_of
 from privplan.audit.ledger.phases import score_of
 from privplan.fl.frame.held_out_release import HeldOutRelease
@@ -17,6 +18,7 @@ from privplan.fl.uldp.record_flags import records_taking_part
 
 from ...cases import for_each
 from ..extras import needs
+from .held_out_flame import IDEAL, WORDS
 from .held_out_runs import (
     DISCO,
     GROUP,
@@ -99,6 +101,46 @@ def test_votes_on_another_model_are_found(tmp_path: Path) -> None:
     for edited, rule in ((elsewhere, "broken-lineage"), (later, "missing-rounds")):
         found = audited(replace(ledger, spent=(*ledger.spent[:-1], edited))).hazards
         assert rule in {hazard.id for hazard in found}
+
+
+@for_each("system", ["fedavg", "flame-simple", "flame-double"])
+def test_what_follows_from_votes_is_held_against_the_log(tmp_path: Path, system: str) -> None:
+    """Each number beside the votes, by itself: a file may say no other one, nor one more."""
+    own = {
+        "flame-simple": {"flame": {**IDEAL, **WORDS}},
+        "flame-double": {"flame": {**IDEAL, "chosen": 4}},
+    }
+    folder, _ = ran(
+        tmp_path / "run", configuration(system, evaluation=VOTES, **own.get(system, {}))
+    )
+    content = json.loads((folder / "metrics.json").read_text())
+    said = content["held_out"]
+    told = ["accuracy", "accuracy_deviation", "deviation", "share", "share_deviation", "votes"]
+    assert sorted({*said} - {"right", "wrong"}) == told
+    assert edits_of(folder) == ()
+    rounded = {name: None if said[name] is None else said[name] * (1 + 1e-12) for name in told}
+    other = [{name: 0.875 if said[name] is None else said[name] * 1.001} for name in told]
+    other += [{name: 10**400} for name in told] + [{name: str(said[name])} for name in told]
+    other += [{"accuracy": None if said["accuracy"] is not None else 0.5}, {"f1": 0.99}]
+    for changed, found in [(rounded, []), *((one, ["foreign-metrics"]) for one in other)]:
+        edited = {**content, "held_out": {**said, **changed}}
+        (folder / "metrics.json").write_text(json.dumps(edited))
+        assert [edit.id for edit in edits_of(folder)] == found, changed
+    hazards = audit_budget(folder).hazards
+    assert "foreign-metrics" in {hazard.id for hazard in hazards if hazard.severity == "error"}
+    lacking = {name: said[name] for name in said if name != "accuracy"}
+    (folder / "metrics.json").write_text(json.dumps({**content, "held_out": lacking}))
+    assert [edit.id for edit in edits_of(folder)] == ["foreign-metrics"]
+
+
+def test_a_file_says_no_votes_that_were_not_released(tmp_path: Path) -> None:
+    folder, _ = ran(tmp_path / "run", configuration(evaluation={"test": "none"}))
+    content = json.loads((folder / "metrics.json").read_text())
+    assert "held_out" not in content
+    assert edits_of(folder) == ()
+    content["held_out"] = {"accuracy": 0.99}
+    (folder / "metrics.json").write_text(json.dumps(content))
+    assert [edit.id for edit in edits_of(folder)] == ["foreign-metrics"]
 
 
 def test_files_beside_a_log_that_say_other_votes_are_found(tmp_path: Path) -> None:
