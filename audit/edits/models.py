@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...fl.declarations.own_code import is_own
+from ...fl.frame.held_out_messages import VOTE_NUMBERS
 from ..ledger.matrix_facts import is_matrix
 from ..ledger.phases import configured_value, models_of, training_of, votes_of
 from .edit_rule import EditFinding, History, Lineage, NotStated, edit_rule, stateless
@@ -115,12 +116,20 @@ def _model_size(history: History) -> int | None:
 @edit_rule(
     "foreign-length",
     why="A round of training releases one noisy number for each parameter of the model, which the "
-    "configuration gives. Other numbers of them belong to another run, or to none.",
+    "configuration gives, and votes two. Other numbers of them belong to another run, or to none.",
     next_step="Take the log from a copy that nobody has touched.",
 )
 def foreign_length(history: History) -> EditFinding | NotStated | None:
-    """Fire where a round of training released more or fewer values than the model has."""
+    """Fire where a round of training released more or fewer values than the model has.
+
+    Or where votes were released that are not two numbers, right and wrong.
+    """
     ledger = history.ledger
+    votes = votes_of(ledger)
+    for number, release in () if votes is None else votes.releases:
+        if release.values != VOTE_NUMBERS:
+            what = f"Votes of who was held out are {release.values:,} values; they are two numbers."
+            return EditFinding(what, (number,))
     rounds = models_of(ledger)
     # A matrix is as long as its facts say (`matrix_statements`), whatever model is made of it.
     released = [

@@ -115,7 +115,7 @@ def _votes(read: Read) -> ExpectedPhase:
         mechanism.sensitivity(RELATION),
         mechanism.weights_used,
         event=terms.mixed_event(mechanism),
-        reaches=terms.reaches(),
+        reaches=terms.reaches(*terms.table.rests_on),
     )
 
 
