@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ...accountant.errors import InvalidInput, PrivplanError
 from ...accountant.records import Reach, RoundIntent, RoundRelease
 from ...accountant.records.field_codec import LATER
-from ...fl.declarations.declaration import NORMALISE
-from ...fl.frame import expected_log, expected_opening
+from ...fl.declarations.declaration import HELD_OUT, NORMALISE
+from ...fl.frame import expected_log, expected_opening, expected_votes
 from ...fl.frame.expected_log import NotStated
 from ...fl.frame.expected_opening import AtMost
 from ..ledger.entries import Ledger, SpentIntent
@@ -227,13 +227,19 @@ class _LogComparison:
                 self._reaches(phase.reaches, intent, spent.number)
 
     def _reaches(self, expected: Mapping[str, Reach], intent: RoundIntent, line: int) -> None:
-        """Compare what reaches each observer, but what that rests on."""
+        """Compare what reaches each observer; what that rests on, of votes alone.
+
+        Of rounds of training earlier versions stated that in other words.
+        """
         stated = intent.reaches or {}
         self._differs("reaches", ", ".join(sorted(expected)), ", ".join(sorted(stated)), line)
         for observer in sorted(set(expected) & set(stated)):
             for name in _REACH_FIELDS:
                 pair = getattr(expected[observer], name), getattr(stated[observer], name)
                 self._differs(f"reaches.{observer}.{name}", *pair, line)
+            if intent.phase == HELD_OUT:
+                rests = expected[observer].rests_on, stated[observer].rests_on
+                self._differs(f"reaches.{observer}.rests_on", *rests, line)
 
     def _release(self, spent: SpentIntent, number: int, release: RoundRelease) -> None:
         intent = spent.intent
@@ -249,6 +255,8 @@ class _LogComparison:
         phase = self._expected(intent, release.values, number)
         if phase is None:
             return
+        if phase.values is not None:
+            self._differs("values", phase.values, release.values, number)
         self._parts("normaliser", phase.normaliser, release.normaliser, number)
         self._differs("clip_enforced", phase.clip_enforced, release.clip_enforced, number)
         self._differs("draws", phase.noise.draws, release.draws, number)
@@ -262,12 +270,24 @@ class _LogComparison:
         try:
             if intent.phase not in expected_log.phase_names(self.given):
                 return None
-            return expected_log.phase_of(self.given, intent, values)
+            phase = expected_log.phase_of(self.given, intent, values)
+            return self._with_reaches(phase, intent) if intent.phase == HELD_OUT else phase
         except NotStated as missing:
             self.missing.append(str(missing))
         except PrivplanError as error:
             self._impossible(intent.phase, error, number)
         return None
+
+    def _with_reaches(
+        self, phase: expected_log.ExpectedPhase, intent: RoundIntent
+    ) -> expected_log.ExpectedPhase:
+        """Return what votes state with what of them reaches whom, where that is known."""
+        try:
+            reaches = expected_votes.reaches_of_votes(self.given, intent, phase)
+        except NotStated as missing:
+            self.missing.append(f"reaches of {intent.phase}: {missing}")
+            return phase
+        return replace(phase, reaches=reaches)
 
     def _impossible(self, what: str, error: PrivplanError, number: int) -> None:
         self._once(what, f"what cannot be ({error.what.rstrip('.')})", "it", number)

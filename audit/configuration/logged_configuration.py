@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ...accountant import validate
 from ...accountant.decoding import field_types
 from ...accountant.errors import InvalidInput, PrivplanError
-from ...accountant.records import RunOpen
+from ...accountant.records import RoundIntent, RunOpen
 from ...accountant.records.field_codec import value_of
 from ...fl.declarations.own_code import code_digest
-from ...fl.declarations.registry import declaration_of, keys_by_table
+from ...fl.declarations.registry import declaration_of, exactly_named, keys_by_table
 from ...fl.declarations.toml_keys import CODE_DIGESTS, UNLOGGED_KEYS, may_be_unlogged
 from ...fl.frame import expected_log, expected_opening
 from ...fl.frame.expected_log import NotStated
@@ -89,6 +89,23 @@ def first_of(opened: RunOpen) -> NDArray[np.float64] | None:
         return expected_log.first_of(LoggedConfiguration(opened))
     except PrivplanError:
         raise NotStated(f"what {opened.system:.60} starts from") from None
+
+
+@exactly_named()
+def values_of(opened: RunOpen, intents: Sequence[RoundIntent]) -> tuple[int | None, ...]:
+    """Return how many values each round releases, by the configuration and by its intent.
+
+    None where only a release of its phase says so, or the configuration does not say enough.
+    """
+    given = LoggedConfiguration(opened)
+
+    def values(intent: RoundIntent) -> int | None:
+        try:
+            return expected_log.values_of(given, intent)
+        except (NotStated, PrivplanError):
+            return None
+
+    return tuple(map(values, intents))
 
 
 class LoggedConfiguration:

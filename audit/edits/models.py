@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...fl.declarations.own_code import is_own
+from ...fl.frame.held_out_messages import VOTE_NUMBERS
 from ..findings import COPY_OF_CUT_LOG, UNTOUCHED_COPY, Match, NotStated, rule
 from ..ledger.entries import Ledger
 from ..ledger.matrix_facts import is_matrix
@@ -111,11 +112,19 @@ def _model_size(ledger: Ledger) -> int | None:
 @rule(
     "foreign-length",
     why="A round of training releases one noisy number for each parameter of the model, which the "
-    "configuration gives. Other numbers of them belong to another run, or to none.",
+    "configuration gives, and votes two. Other numbers of them belong to another run, or to none.",
     next_step=UNTOUCHED_COPY,
 )
 def foreign_length(ledger: Ledger, lineage: Lineage) -> Match | NotStated | None:
-    """Fire where a round of training released more or fewer values than the model has."""
+    """Fire where a round of training released more or fewer values than the model has.
+
+    Or where votes were released that are not two numbers, right and wrong.
+    """
+    votes = votes_of(ledger)
+    for number, release in () if votes is None else votes.releases:
+        if release.values != VOTE_NUMBERS:
+            what = f"Votes of who was held out are {release.values:,} values; they are two numbers."
+            return Match(what, lines=(number,))
     rounds = models_of(ledger)
     # A matrix is as long as its facts say (`matrix_statements`), whatever model is made of it.
     released = [

@@ -66,7 +66,8 @@ def broken_streams(ledger: Ledger) -> Match | None:
             )
     if configured_value(ledger, "run", "system") is None:
         return None  # another program may draw otherwise, and not say what it used
-    return next(filter(None, map(_unlike_ours, _segments(ledger))), None)
+    unlike = next(filter(None, map(_unlike_ours, _segments(ledger))), None)
+    return unlike or _unlike_votes(ledger)
 
 
 def _unlike_ours(segment: _Segment) -> Match | None:
@@ -89,6 +90,39 @@ def _unlike_ours(segment: _Segment) -> Match | None:
         "privplan read equally many.",
         (line,),
     )
+
+
+def _unlike_votes(ledger: Ledger) -> Match | None:
+    """Return what no sum of votes states: other streams than one of its own for each share.
+
+    Each of them is read from its first byte, equally far.  What a stream is called is random, and
+    how far it is read depends on how noise was drawn: nothing in a log tells these.  Of messages
+    there is one sum, whose shuffler draws from the streams of the training.
+    """
+    votes = votes_of(ledger)
+    if votes is None or votes.intent.contribution.terms == "message":
+        return None
+    if votes.intent.noise.family not in CONTINUOUS_FAMILIES:
+        return None
+    before = {
+        stream.stream
+        for spent in ledger.spent
+        if spent is not votes
+        for _, release in spent.releases
+        for stream in release.streams
+    }
+    for number, release in votes.releases:
+        names = {stream.stream for stream in release.streams}
+        read = {(stream.first, stream.last) for stream in release.streams}
+        own = len(names) == len(release.streams) and not names & before
+        shares = release.shares <= len(names) <= max(votes.intent.noise.shares, release.shares)
+        if not own or not shares or len(read) > 1:
+            return Match(
+                "Votes of who was held out have other random streams than one of their own for "
+                "each share of their noise, all read equally far.",
+                (number,),
+            )
+    return None
 
 
 def least_bytes(intent: RoundIntent, release: RoundRelease) -> int:

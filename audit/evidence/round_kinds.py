@@ -8,7 +8,7 @@ unit by a round whose terms, weights or sample depend on what several silos hold
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -57,6 +57,8 @@ def kinds_of(ledger: Ledger, doubts: Doubts) -> tuple[RoundKind, ...]:
     votes = votes_of(ledger)
     if votes is not None:
         widths.setdefault(votes.intent.phase, VOTE_NUMBERS)
+    for phase, width in _configured_widths(ledger, widths.keys()):
+        widths[phase] = max(widths.get(phase, 0), width)
     # A phase releases single numbers if no release of it ever held more values.
     known = {phase for phase, width in widths.items() if width <= 1}
     unsaid = unstated(ledger)
@@ -75,6 +77,17 @@ def kinds_of(ledger: Ledger, doubts: Doubts) -> tuple[RoundKind, ...]:
         RoundKind(facts, {**dict(views), MODEL: facts.event}, tuple(same))
         for (facts, views), same in kinds.items()
     )
+
+
+def _configured_widths(ledger: Ledger, known: Collection[str]) -> list[tuple[str, int]]:
+    """Return how many numbers each round would have released of whose phase all were lost."""
+    lost = [spent.intent for spent in ledger.spent if spent.intent.phase not in known]
+    if not lost:
+        return []
+    from ..configuration.logged_configuration import values_of  # few logs need what it imports
+
+    widths = zip(lost, values_of(ledger.opened, lost), strict=True)
+    return [(intent.phase, width) for intent, width in widths if width is not None]
 
 
 def unstated(ledger: Ledger) -> dict[int, tuple[str, ...]]:

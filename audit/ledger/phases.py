@@ -28,6 +28,9 @@ from .matrix_facts import is_matrix
 CONTINUOUS_FAMILIES: Final = ("gaussian", "laplace", "wishart")
 """Families of noise that is drawn on the reals; a grid only rounds it."""
 
+SCORE_TOLERANCE_RELATIVE: Final = 1e-9
+"""Relative difference of two scores that rounding explains."""
+
 NORMALISING: Final = "normalise"
 """The phase that releases what features are normalised by; it knows of no clip of the training."""
 
@@ -179,13 +182,36 @@ def score_of(ledger: Ledger) -> HeldOutScore | None:
 
 
 def require_same_score(stated: object, ledger: Ledger) -> None:
-    """Raise `InvalidInput` where a file says other votes than the log."""
-    # Where the log has none, the file may have none either.
+    """Raise `InvalidInput` where a file says other votes than the log, or what they do not give.
+
+    All that a file says of them follows from the votes, their noise and how many were cast.
+    """
     said = _metrics(ledger)
-    right, wrong = (None, None) if said is None else said
+    if said is None:  # where the log has none, the file may have none either
+        if stated is not None:
+            raise InvalidInput("It says votes of users who were held out, and the log has none.")
+        return
+    right, wrong = said
     known = stated if isinstance(stated, dict) else {}
     if (known.get(RIGHT), known.get(WRONG)) != (right, wrong):
         raise InvalidInput("It says other votes of users who were held out than the log.")
+    score = score_of(ledger)
+    if score is None:
+        return  # the log does not say how many votes there were, nor what follows from that
+    due = score.to_json()
+    for name in sorted(known.keys() | due.keys()):
+        if name not in known or name not in due or not _same_number(known[name], due[name]):
+            raise InvalidInput(
+                f"It says {name!r:.40} {known.get(name)!r:.40} of users who were held out, and the "
+                f"votes of the log give {due.get(name)!r:.40}."
+            )
+
+
+def _same_number(stated: object, due: float | None) -> bool:
+    """Return whether a number is due, but for its last digits, which differ between machines."""
+    if due is None or not isinstance(stated, float):
+        return stated == due  # an int of any size too, which no float may hold
+    return math.isclose(stated, due, rel_tol=SCORE_TOLERANCE_RELATIVE, abs_tol=0.0)
 
 
 def _metrics(ledger: Ledger) -> tuple[float, float] | None:

@@ -17,7 +17,7 @@ from ..frame.expected_log import (
 )
 from ..frame.initial_model import initial_tensors
 from . import clip_rules
-from .noise import NoiseTerms, Source, Unit, mechanism_of, votes_mechanism
+from .noise import NoiseTerms, Source, Unit, mechanism_of, sees_each, votes_mechanism
 from .published_noise import published_mechanism, published_multiplier
 from .settings import AS_PUBLISHED_NOISE, COUNT_PHASE, FIXED, PREVIOUS, QUANTILE
 from .time_frames import Schedule
@@ -73,7 +73,8 @@ def _sum(read: Read, intent: RoundIntent, noise: float) -> Gaussian:
 def _votes(read: Read) -> ExpectedPhase:
     """Return what the release of votes states; time frames are refused beside it."""
     mechanism = votes_mechanism(_terms(read), read("evaluation", "held_out_noise"))
-    return expected_phase(mechanism, read("privacy", "neighbours"), 1, Sampling(), None)
+    votes = expected_phase(mechanism, read("privacy", "neighbours"), 1, Sampling(), None)
+    return replace(votes, sees_each=sees_each(_terms(read)))
 
 
 def _published(read: Read) -> ExpectedPhase:

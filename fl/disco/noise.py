@@ -105,8 +105,13 @@ def votes_of_peers(votes: HeldOutRelease, terms: NoiseTerms) -> HeldOutRelease:
         votes_mechanism(terms, votes.noise_multiplier),
         views_of(terms, votes.noise_multiplier),
         votes_of_records(1, None) if terms.unit == "record" else votes_of_silos,
-        sees_each=frozenset({PEER}) if terms.rule == LOCAL else frozenset(),
+        sees_each=sees_each(terms),
     )
+
+
+def sees_each(terms: NoiseTerms) -> frozenset[str]:
+    """Return who is accounted as who sees each message: peers, under local noise."""
+    return frozenset({PEER}) if terms.rule == LOCAL else frozenset()
 
 
 def votes_mechanism(terms: NoiseTerms, noise_multiplier: float) -> Gaussian:

@@ -12,6 +12,7 @@ from ...accountant.mechanisms import LaplaceMessages, ResponseMessages
 from ...accountant.records import Normaliser, RoundIntent, Security
 from ..declarations.declaration import Read
 from ..frame.expected_log import ExpectedLog, ExpectedPhase, NotStated
+from ..frame.initial_model import initial_size
 from ..observers.names import SHUFFLER
 from .settings import LAPLACE, SEALED, FlameSettings
 from .terms import (
@@ -78,6 +79,18 @@ def _terms(protocol: Protocol, read: Read, intent: RoundIntent, values: int | No
     return FlameTerms(protocol, users, values, chosen, clip, colluders, padded_to, table)
 
 
+def _values(protocol: Protocol, read: Read, intent: RoundIntent) -> int | None:
+    """Return how many coordinates the model has: all of them are summed up, and released.
+
+    In `simple` a user draws once for each of them, whatever the model is; where the model is known
+    here and has more, these count.  The other protocols draw fewer, so there the model decides.
+    """
+    size = initial_size(read("training", "model"), read("data", "name"), read("data", "schema"))
+    if protocol == SIMPLE:
+        return max(intent.noise.draws, size or 0)
+    return size
+
+
 def _mechanism(
     terms: FlameTerms, noise: float | None, intent: RoundIntent
 ) -> LaplaceMessages | ResponseMessages:
@@ -102,7 +115,7 @@ def _votes(read: Read) -> ExpectedPhase:
         mechanism.sensitivity(RELATION),
         mechanism.weights_used,
         event=terms.mixed_event(mechanism),
-        reaches=terms.reaches(),
+        reaches=terms.reaches(*terms.table.rests_on),
     )
 
 
@@ -124,7 +137,7 @@ def _security(read: Read) -> Security:
 
 def _expected(protocol: Protocol) -> ExpectedLog:
     phase: Callable[[Read, RoundIntent, int | None], ExpectedPhase] = partial(_phase, protocol)
-    return ExpectedLog(phase, _security, votes=_votes)
+    return ExpectedLog(phase, _security, votes=_votes, values=partial(_values, protocol))
 
 
 EXPECTED_SIMPLE: Final = _expected("simple")

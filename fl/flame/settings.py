@@ -8,6 +8,7 @@ from typing import Final, Literal
 from ..declarations.declaration import Complaint, Rule, Table
 from ..declarations.given_settings import GivenSettings
 from ..declarations.toml_key import at_least, key
+from ..observers.stated_assumptions import BLIND_SHUFFLER
 from ..settings.declared_rules import no_target, unpaid_votes
 from .sealing_cost import MOST_SEALED, sealed_messages, too_many
 
@@ -76,6 +77,11 @@ class FlameSettings:
         'coordinates are the most positive ones, and "responses" draw from the words 1 to `steps`',
         default=False,
     )
+
+    @property
+    def rests_on(self) -> tuple[str, ...]:
+        """What the reach of mixed messages rests on: nothing where they are sealed."""
+        return () if self.transport == SEALED else (BLIND_SHUFFLER,)
 
 
 TABLE: Final = Table(

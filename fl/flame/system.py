@@ -32,7 +32,6 @@ from ..frame.requirements import refuse
 from ..frame.rounds import Draft, NoisySum
 from ..frame.setup import Setup
 from ..frame.state import Arrays, State
-from ..observers.stated_assumptions import BLIND_SHUFFLER
 from ..shuffling import Shuffling, Terms
 from ..shuffling.ideal import IdealShuffling
 from . import selection
@@ -122,11 +121,7 @@ class Flame(PrivateSystem):
 
     def reaches(self) -> Mapping[str, records.Reach]:
         """Return what of a round reaches each observer."""
-        return self.terms.reaches(*self._rests_on)
-
-    @property
-    def _rests_on(self) -> tuple[str, ...]:
-        return () if self.table.transport == SEALED else (BLIND_SHUFFLER,)
+        return self.terms.reaches(*self.table.rests_on)
 
     @cached_property
     def votes(self) -> ShuffledVotes | None:
@@ -134,7 +129,7 @@ class Flame(PrivateSystem):
         held, federation = self.setup.held_out, self.setup.federation
         if held is None:
             return None
-        rests_on = self._rests_on
+        rests_on = self.table.rests_on
         return ShuffledVotes.of(held, self.terms, self.shuffling, federation.names, rests_on)
 
     @cached_property

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 from ...accountant import events as ev
@@ -34,6 +34,7 @@ from ...accountant.records import (
 from ..declarations.declaration import HELD_OUT, NORMALISE, PRIVPLAN_PACKAGE, Declaration, Read
 from ..declarations.registry import declaration_of
 from ..tables.record_shape import RecordShape, shape_read
+from .held_out_messages import VOTE_NUMBERS
 
 if TYPE_CHECKING:
     from ...accountant.arrays import FloatArray
@@ -67,9 +68,11 @@ class ExpectedPhase:
     """What every intent of a phase states, under the names that the records of the log have.
 
     `normaliser` and `clip_enforced` are stated by the releases.  `event` and `reaches` are None
-    where the configuration does not fix them; `reaches` say nothing of what they rest on.  `silos`
-    are those that take part in the round of the intent; None: all of them, so a log that states
-    others is not of this configuration.  `block` is that of rounds with correlated noise.
+    where the configuration does not fix them; `reaches` say nothing of what they rest on, but those
+    of votes.  `silos` are those that take part in the round of the intent; None: all of them, so a
+    log that states others is not of this configuration.  `block` is that of rounds with correlated
+    noise.  Of votes `values` is how many numbers are released, and `sees_each` are observers who
+    are accounted as who sees every silo's message, whatever the aggregation shows them.
     """
 
     contribution: Contribution
@@ -83,6 +86,8 @@ class ExpectedPhase:
     event: ev.Event | None = None
     reaches: Mapping[str, Reach] | None = None
     block: Block | None = None
+    values: int | None = None
+    sees_each: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -104,6 +109,8 @@ class ExpectedLog:
       configuration does not fix it.  Without `first` it is the first model of `[training]`.
 
     - `votes(read)`: what the release of votes of who is held out states; without it users vote.
+    - `values(read, intent)`: how many values a round releases, or would have released where it was
+      cut off; None, as without `values`, where that does not follow from its intent.
 
     All raise `NotStated` where a key is missing.
     """
@@ -116,6 +123,7 @@ class ExpectedLog:
     shares: Callable[[Read, Security], Security] | None = None
     before: Callable[[Read], int] | None = None
     votes: Callable[[Read], ExpectedPhase] | None = None
+    values: Callable[[Read, RoundIntent], int | None] | None = None
 
 
 def system_of(read: Read) -> Declaration:
@@ -207,13 +215,24 @@ def phase_of(read: Read, intent: RoundIntent, values: int | None) -> ExpectedPha
         return _moments(read, intent, values)
     expected = expected_of(read)
     if intent.phase == HELD_OUT:
-        if expected is None or expected.votes is None:
-            return _votes(read)
-        votes = expected.votes
-        return call_system(system_of(read), lambda: votes(read))
+        votes = _votes if expected is None or expected.votes is None else expected.votes
+        released = call_system(system_of(read), lambda: votes(read))
+        return replace(released, values=VOTE_NUMBERS)
     if expected is None:
         raise NotStated(f"rounds of {read('run', 'system')}")
     return call_system(system_of(read), lambda: expected.phase(read, intent, values))
+
+
+def values_of(read: Read, intent: RoundIntent) -> int | None:
+    """Return how many values a round of the training releases; None where only its release says.
+
+    Raises `NotStated`.
+    """
+    expected = expected_of(read)
+    if expected is None or expected.values is None or intent.phase in (NORMALISE, HELD_OUT):
+        return None
+    values = expected.values
+    return call_system(system_of(read), lambda: values(read, intent))
 
 
 def expected_phase(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,9 @@ import pytest
 
 from privplan.accountant import records
 from privplan.audit.budget import audit_budget
+from privplan.audit.derivation.messages import is_number
 from privplan.audit.edits import edits_of
+from privplan.audit.evidence.evidence import Evidence
 from privplan.audit.verify import verify
 from privplan.fl.settings.schema import Settings
 
@@ -20,6 +23,7 @@ from .configured import written
 from .extras import needs
 from .flame_runs import flame
 from .small_runs import interrupted, of, require_whole, resumed, started
+from .tables.held_out_runs import ledger_of
 
 pytestmark = needs("sklearn", "nacl", "torch")
 
@@ -132,3 +136,29 @@ def test_a_round_that_is_lost_is_paid_for(
     if done.rounds < 3:  # under other noise than in the run that was not cut off
         assert close.model == done.model != whole.model
     assert verify(folder).complete
+
+
+@for_each("way", sorted(WAYS))
+def test_a_run_whose_only_round_is_lost_has_the_number_that_was_charged(
+    way: str, tmp_path: Path
+) -> None:
+    """No release says how many numbers it was: the model of the configuration does."""
+    system, table = WAYS[way]
+    own, folder = flame(system, flame=table, run={"rounds": "1"}), tmp_path / "run"
+    interrupted(own, folder, after=2, written=True)
+    resumed(own, folder)
+    assert not of(folder, records.RoundRelease)
+    require_sound(folder, 1)
+
+
+def test_a_lost_message_of_fewer_draws_than_the_model_has_is_no_number(tmp_path: Path) -> None:
+    """It would hold several numbers, and a mix of those hides less."""
+    own = flame("flame-simple", flame={"transport": '"ideal"'}, run={"rounds": "1"})
+    interrupted(own, tmp_path / "run", after=2, written=True)
+    ledger = ledger_of(tmp_path / "run")
+    (lost,) = ledger.spent
+    for draws, number in ((31, True), (30, False)):
+        noise = replace(lost.intent.noise, draws=draws)
+        drawn = replace(lost, intent=replace(lost.intent, noise=noise))
+        (kind,) = Evidence.of(replace(ledger, spent=(drawn,))).kinds
+        assert is_number(kind.facts) is number

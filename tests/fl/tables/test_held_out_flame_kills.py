@@ -108,3 +108,27 @@ def test_votes_that_were_cut_off_are_spent_and_never_made_again(
     assert budget.ok
     assert budget.spent == 3
     assert not edits_of(folder)
+
+
+def test_a_training_whose_only_round_is_lost_costs_what_was_charged_beside_votes(
+    tmp_path: Path,
+) -> None:
+    tables = configured("flame-simple", {"flame": IDEAL}, run={"seed": 5, "rounds": 1})
+
+    def stopping(*_: Any, **__: Any) -> Any:
+        raise Stop
+
+    write(tmp_path)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.chdir(tmp_path)
+        patched.setattr(Ticket, "close", stopping)
+        with pytest.raises(Stop):
+            pp.run(tables, "out")
+    resumed(tmp_path)
+    ledger = ledger_of(tmp_path / "out")
+    assert [bool(spent.releases) for spent in ledger.spent] == [False, True]
+    assert ledger.closed is not None
+    budget = audit_budget(tmp_path / "out")
+    assert "close-under-reports" not in {hazard.id for hazard in budget.hazards}
+    charged = ledger.closed.epsilon["analyzer"]
+    assert budget.total.upper == pytest.approx(charged, rel=1e-9)
