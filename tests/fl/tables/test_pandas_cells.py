@@ -67,6 +67,56 @@ def test_who_has_no_id_is_left_out_and_nobody_hears_of_it(dtype: Any) -> None:
     assert len(pp.Table.from_frame(numbered, schema=SCHEMA, user="patient").rows().user) == 2
 
 
+SPARSE: tuple[tuple[str, Any, list[Any]], ...] = (
+    ("bool", np.nan, [True, False, True]),
+    ("bool", pd.NA, [True, False, True]),
+    ("int64", np.nan, [LARGE, LARGE + 1, LARGE + 2]),
+    ("int64", pd.NA, [LARGE, LARGE + 1, LARGE + 2]),
+    ("float64", np.nan, [1.5, 2.5, 3.5]),
+)
+
+
+@for_each("of", SPARSE)
+@for_each("layout", ["integer", "block"])
+def test_a_missing_cell_of_a_sparse_column_changes_no_other(
+    of: tuple[str, Any, list[Any]], layout: str
+) -> None:
+    kind, left_out, given = of
+    dtype, said = pd.SparseDtype(kind, left_out), sorted({str(cell).lower() for cell in given})
+    word = {"kind": "category", "values": said, "gap_indicator": True}
+
+    def column(cells: list[Any]) -> Any:
+        return pd.Series(pd.arrays.SparseArray(cells, kind=layout, dtype=dtype))
+
+    def read(cells: list[Any]) -> Any:
+        schema = {"columns": {**SCHEMA["columns"], "code": word}}
+        of = pd.DataFrame({"code": column(cells), "age": 50.0 + np.arange(len(cells))})
+        rows = pp.Table.from_frame(of, schema=schema).rows().features
+        return rows[np.argsort(rows[:, -1])]
+
+    alone = read(given)
+    assert len(np.unique(alone[:, :-1], axis=0)) == len(said)
+    np.testing.assert_array_equal(read([*given, left_out])[:3], alone)
+    assert not (read([left_out])[0, :-1] == alone[:, :-1]).all(axis=1).any()
+    if kind == "int64":  # of ids, too
+        ids = pd.DataFrame({"patient": column([*given, left_out]), "code": "1", "age": 50.0})
+        assert len(pp.Table.from_frame(ids, schema=SCHEMA, user="patient").rows().user) == 3
+
+
+def test_a_sparse_column_has_what_it_leaves_out() -> None:
+    codes = [0, LARGE + 1, 0, LARGE + 2]
+    schema = {"columns": {"code": {"kind": "category", "values": ["0", *map(str, codes[1::2])]}}}
+    frames = [
+        pd.DataFrame({"code": column, "age": [50.0, 51.0, 52.0, 53.0]})
+        for column in (codes, pd.arrays.SparseArray(codes), pd.array(codes, dtype="Int64"))
+    ]
+    both = {"columns": {**SCHEMA["columns"], **schema["columns"]}}
+    dense, *others = (pp.Table.from_frame(of, schema=both).rows().features for of in frames)
+    for read in others:
+        np.testing.assert_array_equal(read, dense)
+    assert len(np.unique(dense[:, :-1], axis=0)) == 3
+
+
 @for_each("dtype", REFUSED)
 @for_each("rows", [0, 1])
 def test_a_type_is_refused_whatever_its_cells_are(dtype: Any, rows: int) -> None:
