@@ -30,6 +30,7 @@ from .chance import generators_kept
 from .drawn_dropout import UnitDraws, with_drawn_dropout
 from .losses import Loss
 from .unit_operations import CrossesUnits, UnitsApart
+from .written_memory import memory_filled
 
 FAILURES: Final = (Exception, SystemExit)
 """Whatever a module may do at somebody's records: it must end no run, and say nothing."""
@@ -48,9 +49,13 @@ _NOWHERE: Final = _Nowhere()
 
 @contextlib.contextmanager
 def unheard() -> Iterator[None]:
-    """Let nothing be printed or logged: what a module says of its records would tell of them."""
+    """Let nothing be printed or logged: what a module says of its records would tell of them.
+
+    Nor does it find in memory what was computed of others (`.written_memory`).
+    """
     level = logging.root.manager.disable
     with (
+        memory_filled(),
         warnings.catch_warnings(),
         contextlib.redirect_stdout(_NOWHERE),
         contextlib.redirect_stderr(_NOWHERE)
