@@ -161,14 +161,15 @@ def _texts(cells: Any) -> pyarrow.Array:
     """Return cells of objects as texts.
 
     Cells that are all texts, floats or None take a faster way, which reads each as `_cell` does.
+    The type has room for a text of any length, and is the same whatever the cells are.
     """
     pa = arrow()
     if set(map(type, cells)) <= _USUAL:
         try:
-            return pa.array(cells, pa.string(), from_pandas=True)
+            return pa.array(cells, pa.large_string(), from_pandas=True)
         except Exception:  # a number among texts, or half a character: cell by cell
             pass
-    return pa.array([_cell(cell) for cell in cells], pa.string())
+    return pa.array([_cell(cell) for cell in cells], pa.large_string())
 
 
 def _cell(cell: Any) -> str | None:

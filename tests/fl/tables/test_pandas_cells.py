@@ -10,6 +10,7 @@ import pytest
 
 import privplan as pp
 from privplan.accountant.errors import InvalidInput
+from privplan.fl.tables.frames import arrow_table
 
 from ...cases import for_each
 
@@ -65,6 +66,29 @@ def test_who_has_no_id_is_left_out_and_nobody_hears_of_it(dtype: Any) -> None:
         {"patient": pd.Series([1, 2, None], dtype=dtype), "code": str(LARGE), "age": 50.0}
     )
     assert len(pp.Table.from_frame(numbered, schema=SCHEMA, user="patient").rows().user) == 2
+
+
+@for_each("dtype", ["object", "string[python]"])
+@for_each("cell", ["1", None, "\ud800", 1.5])
+def test_the_type_of_texts_is_decided_by_no_cell_and_has_room_for_all(
+    dtype: str, cell: Any
+) -> None:
+    cells = [str(LARGE), cell if dtype == "object" or cell is None else str(cell)]
+    held = arrow_table(pd.DataFrame({"code": pd.Series(cells, dtype=dtype)}), ["code"])
+    assert held.column("code").type == pa.large_string()
+
+
+@pytest.mark.slow
+@for_each("dtype", ["object", "string[python]", "category"])
+def test_a_cell_that_no_usual_text_of_arrow_holds_is_missing_and_nothing_else(dtype: str) -> None:
+    codes = [str(LARGE), str(LARGE + 1)]
+    words = pd.CategoricalDtype(pd.Index([*codes, "x" * 2**31], dtype=object))
+    kind = words if dtype == "category" else dtype
+    of = frame([*codes, "x" * 2**31], kind)
+    np.testing.assert_array_equal(features(of), features(frame([*codes, None], kind)))
+    if dtype != "category":
+        of = of.assign(patient=of["code"], code=str(LARGE))
+        assert len(pp.Table.from_frame(of, schema=SCHEMA, user="patient").rows().user) == 2
 
 
 SPARSE: tuple[tuple[str, Any, list[Any]], ...] = (
