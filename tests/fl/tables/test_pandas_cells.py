@@ -170,6 +170,40 @@ def test_a_view_of_a_frame_is_not_of_another_silo(dtype: Any, view: Any) -> None
     assert len(pp.Table.from_frame({"a": of, "b": equal}, schema=schema).rows().user) == 6
 
 
+PARTS = (*VIEWS, lambda of: of.iloc[::-1], lambda of: of.iloc[::2], lambda of: of.loc[1:2])
+NUMPY = (
+    *("boolean", "bool", "Int64", "Float64", "int64", "category", "object"),
+    pd.StringDtype("python"),
+)
+SCARCE = (pd.SparseDtype("int64", 0), pd.SparseDtype("float64", np.nan), pd.SparseDtype("bool"))
+DECIMAL = pd.ArrowDtype(pa.decimal128(4, 1))
+TRUTHS = {"columns": {"code": {"kind": "category", "values": ["0", "1"]}}}
+
+
+def truths(dtype: Any) -> Any:
+    texts = isinstance(dtype, pd.StringDtype)
+    cells = [str(cell) if texts else cell for cell in (1, 0, 1, 1)]
+    return pd.DataFrame({"code": pd.Series(cells, dtype=dtype)})
+
+
+CUTS: tuple[tuple[Any, Any], ...] = (
+    *((dtype, view) for dtype in NUMPY for view in PARTS),
+    *((dtype, view) for dtype in SCARCE for view in VIEWS[:-1]),
+    *((DECIMAL, view) for view in VIEWS),
+)
+
+
+@for_each("cut", CUTS)
+def test_a_part_of_a_frame_of_any_type_is_not_of_another_silo(cut: tuple[Any, Any]) -> None:
+    dtype, view = cut
+    of = truths(dtype)
+    with pytest.raises(InvalidInput, match="same rows"):
+        pp.Table.from_frame({"a": of, "b": view(of)}, schema=TRUTHS)
+    for pair in ((of, truths(dtype)), (of.iloc[:2], of.iloc[2:])):
+        table = pp.Table.from_frame(dict(zip("ab", pair, strict=True)), schema=TRUTHS)
+        assert len(table.rows().user) == sum(map(len, pair))
+
+
 def test_a_table_of_arrow_and_its_frame_are_the_same_rows() -> None:
     table = pa.table({"code": [str(LARGE)] * 3, "age": [1.0, 2.0, 3.0]})
     with pytest.raises(InvalidInput, match="same rows"):
