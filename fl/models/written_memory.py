@@ -12,10 +12,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
 import torch
-import torch.utils.deterministic as filling
+import torch.utils.deterministic
+
+_FILLING: Final[Any] = torch.utils.deterministic
 
 
 class _Setting:
@@ -33,10 +35,10 @@ class _Setting:
                 return
             on = torch.are_deterministic_algorithms_enabled()
             warns = torch.is_deterministic_algorithms_warn_only_enabled()
-            self._before = on, warns, filling.fill_uninitialized_memory
+            self._before = on, warns, _FILLING.fill_uninitialized_memory
             # Operations that have no other way go on; a program may be stricter of itself.
             torch.use_deterministic_algorithms(True, warn_only=warns or not on)
-            filling.fill_uninitialized_memory = True
+            _FILLING.fill_uninitialized_memory = True
 
     def put_back(self) -> None:
         with self._lock:
@@ -45,7 +47,7 @@ class _Setting:
                 return
             on, warns, filled = self._before
             torch.use_deterministic_algorithms(on, warn_only=warns)
-            filling.fill_uninitialized_memory = filled
+            _FILLING.fill_uninitialized_memory = filled
 
 
 _SETTING: Final = _Setting()
