@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import logging
-import os
-import signal
 import sys
-import traceback
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -30,7 +24,6 @@ from privplan.fl.training.threads import one_thread
 from privplan.fl.training.units import Recipe, Units
 
 from ..cases import for_each
-from ..usual_signals import usual_signals
 from .own_modules import CLASSES, FEATURES, Branching, SmallConvolutions, normed
 from .test_own_models import made, units_of
 
@@ -50,7 +43,7 @@ def test_a_unit_whose_records_break_the_module_has_delta_zero_and_others_have_th
     ):
         model, units = made(kind), units_of()
         assert model.body.vectorised == together
-        _breaks_alone(model, units)
+        breaks_alone(model, units)
 
 
 class Picky(nn.Module):
@@ -75,92 +68,6 @@ class Allocating(Picky):
             raise RuntimeError("cannot allocate memory")
         made: torch.Tensor = self.out(x)
         return made
-
-
-class Raising(nn.Module):
-    """Raises what it is given at a record by its value, with the record; or does what it is."""
-
-    def __init__(self, what: Any) -> None:
-        super().__init__()
-        self.out, self.what = nn.Linear(FEATURES, CLASSES), what
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        if bool((x > 50.0).any()):
-            if isinstance(self.what, type):
-                raise self.what(f"a record {x}")
-            self.what()
-        made: torch.Tensor = self.out(x)
-        return made
-
-
-class Ending(BaseException):
-    """An end of one's own."""
-
-
-ENDS = (asyncio.CancelledError, GeneratorExit, SystemExit, KeyboardInterrupt, Ending, StopIteration)
-
-
-@for_each("error", ENDS)
-def test_whatever_a_module_raises_at_a_record_is_a_failure_at_it_alone(error: type) -> None:
-    model, units = made(lambda: Raising(error)), units_of()
-    _breaks_alone(model, units)
-    start, features = model.initial(3), units.features.copy()
-    before = model.logits(start, features)
-    features[3] = 99.0
-    after = model.logits(start, features)
-    assert np.isnan(after[3]).all()
-    np.testing.assert_allclose(np.delete(after, 3, 0), np.delete(before, 3, 0), rtol=1e-12)
-    with ThreadPoolExecutor(1) as elsewhere:  # where no signal ever comes
-        np.testing.assert_array_equal(
-            elsewhere.submit(model.logits, start, features).result(), after
-        )
-
-
-MARKER = str(10**17 + 1)
-
-
-def _interrupted() -> None:
-    os.kill(os.getpid(), signal.SIGINT)
-
-
-def _within() -> None:
-    try:
-        raise ValueError(MARKER)
-    except ValueError:
-        _interrupted()
-
-
-def _swallowed() -> None:
-    with contextlib.suppress(BaseException):
-        _interrupted()
-
-
-def _renamed() -> None:
-    try:
-        _interrupted()
-    except KeyboardInterrupt as error:
-        error.add_note(MARKER)
-        raise ValueError(MARKER) from error
-
-
-@usual_signals()
-@for_each("what", [_interrupted, _within, _swallowed, _renamed])
-def test_an_interruption_by_a_signal_ends_what_is_computed_and_shows_no_record(what: Any) -> None:
-    model, units = made(lambda: Raising(what)), units_of()
-    start, features = model.initial(3), units.features.copy()
-    features[units.order[0]] = 99.0
-    moved = Units(features, units.labels, units.order, units.offsets, units.user, units.silo)
-    handler = signal.getsignal(signal.SIGINT)
-    for compute in (
-        lambda: gradients(model, start, moved),
-        lambda: model.logits(start, features),
-    ):
-        with pytest.raises(KeyboardInterrupt) as caught:
-            compute()
-        said = "".join(traceback.format_exception(caught.value))
-        assert MARKER not in said
-        assert signal.getsignal(signal.SIGINT) is handler
-    assert np.isfinite(model.logits(start, units.features)).all()
 
 
 class Embedded(nn.Module):
@@ -271,7 +178,7 @@ def test_a_record_at_which_the_module_fails_is_a_wrong_answer_and_nothing_else(
     assert capsys.readouterr() == ("", "")
 
 
-def _breaks_alone(model: OwnModel, units: Units) -> None:
+def breaks_alone(model: OwnModel, units: Units) -> None:
     recipe = Recipe(0.2, epochs=1, batch=4)
     before = local_deltas(model, model.initial(3), units, recipe)
     features = units.features.copy()
@@ -411,63 +318,3 @@ def test_after_a_pass_that_failed_others_may_use_rules_of_their_own() -> None:
     gradients(model, model.initial(3), units)
     assert torch.func.vmap(Largest.apply)(torch.ones(2, 3)).shape == (2, 3)
     assert watched(torch.full((2,), 80.0)).tolist() == [1.0, 1.0]
-
-
-class Unwritten(nn.Module):
-    """Has one layer for values above 0 and one below, and writes nothing where a value is 0."""
-
-    def __init__(self, way: str) -> None:
-        super().__init__()
-        self.above, self.below = nn.Linear(FEATURES, 8), nn.Linear(FEATURES, 8)
-        self.out, self.way = nn.Linear(8, CLASSES), way
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        first, above, below = x[:, :1], self.above(x), self.below(x)
-        if self.way == "masks":
-            hidden = torch.empty(len(x), 8, dtype=x.dtype)
-            for mask, values in ((first[:, 0] > 0, above), (first[:, 0] < 0, below)):
-                hidden[mask] = values[mask]
-        else:
-            hidden = torch.where(first > 0, above, torch.where(first < 0, below, self.bare(above)))
-        made: torch.Tensor = self.out(torch.tanh(hidden))
-        return made
-
-    def bare(self, like: torch.Tensor) -> torch.Tensor:
-        bare: torch.Tensor = {
-            "empty": lambda: torch.empty(like.shape, dtype=like.dtype),
-            "empty_like": lambda: torch.empty_like(like),
-            "new_empty": lambda: like.new_empty(like.shape),
-            "strided": lambda: torch.empty_strided(like.shape, (8, 1), dtype=like.dtype),
-            "resized": lambda: torch.zeros(0, dtype=like.dtype).resize_(like.shape),
-            "tensor": lambda: torch.Tensor(*like.shape).double(),
-        }[self.way]()
-        return bare
-
-
-@for_each("way", ["empty", "empty_like", "new_empty", "strided", "resized", "tensor", "masks"])
-def test_memory_that_nobody_has_written_holds_nothing_of_another_unit(way: str) -> None:
-    model, units = made(lambda: Unwritten(way)), units_of((4,) * 6)
-    assert model.body.vectorised == ("empty" in way or way == "tensor")
-    start, features = model.initial(3), units.features.copy()
-    mine = units.order[units.offsets[2] : units.offsets[3]]
-    features[mine[0], 0] = 0.0  # nobody writes what is made of this record
-
-    def moved(scale: float) -> Units:
-        """The same, with larger records of all other units."""
-        scaled = np.where(np.isin(np.arange(len(features)), mine)[:, None], 1.0, scale) * features
-        return Units(scaled, units.labels, units.order, units.offsets, units.user, units.silo)
-
-    assert not gradients(model, start, moved(1.0))[2].any()
-    assert not gradients(model, start, moved(1e3))[2].any()
-    assert gradients(model, start, moved(1.0))[[0, 1, 3, 4, 5]].any(axis=1).all()
-    logits = model.logits(start, features)
-    assert np.isnan(logits).any(axis=1).nonzero()[0].tolist() == [mine[0]]
-
-
-def test_a_setting_of_the_program_is_as_it_was_when_a_module_has_computed() -> None:
-    model, units = made(lambda: Unwritten("empty")), units_of((4,) * 6)
-    for on in (True, False):
-        torch.use_deterministic_algorithms(on)
-        gradients(model, model.initial(3), units)
-        assert torch.are_deterministic_algorithms_enabled() == on
-        assert not torch.is_deterministic_algorithms_warn_only_enabled()
