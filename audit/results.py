@@ -21,7 +21,7 @@ from ..accountant.records.field_codec import value_of
 from ..fl.log.canonical import is_hash
 from ..fl.log.reader import read
 from ..fl.log.writer import LogWriter
-from .measurement import NOT_PROOF, VERDICTS, Curve, Measurement
+from .measurement import NOT_PROOF, VERDICTS, Curve, Measurement, Tier
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -84,27 +84,29 @@ def append_results(
     measurements: Sequence[Measurement] = (),
     *,
     sealed: Sequence[Measurement] = (),
+    sealed_tiers: Sequence[Tier] = (),
     key: Ed25519PrivateKey | None = None,
 ) -> AppendedLines:
     """Add what was measured to the log of a run, closed or not, each as an `audit.result`.
 
     `sealed` are measurements that may not be published: the log gets one line for each of their
-    tiers, a hiding commitment, and the sidecar the content, as the item `audit.TIER`.  The whole
-    chain is checked first; each line is on the disk before the next, so a crash leaves a log that
-    holds some of the results, or a torn last line.
+    tiers, a hiding commitment, and the sidecar the content, as the item `audit.TIER`; for one in
+    `sealed_tiers` also where nothing was measured.  The whole chain is checked first; each line is
+    on the disk before the next, so a crash leaves a log that holds some of the results, or a torn
+    last line.
 
     Raises `InvalidInput` for tiers that do not belong in a log, before anything is written, and as
     `LogWriter.reopen`; `LogBroken` where the log cannot be written.
     """
-    for measurement in (*measurements, *sealed):
-        if measurement.tier not in LOGGED_TIERS:
+    for named in (*(each.tier for each in (*measurements, *sealed)), *sealed_tiers):
+        if named not in LOGGED_TIERS:
             raise InvalidInput(
-                f"A result of the tier {measurement.tier!r} does not belong in a log.",
+                f"A result of the tier {named!r} does not belong in a log.",
                 f"A log may hold {', '.join(LOGGED_TIERS)}; a residual was seen before the noise.",
                 "Keep it in a sealed report.",
             )
     records = [AuditResult(measurement.tier, encoded(measurement)) for measurement in measurements]
-    hidden: dict[str, list[object]] = {}
+    hidden: dict[str, list[object]] = {tier: [] for tier in sealed_tiers}
     for measurement in sealed:
         hidden.setdefault(measurement.tier, []).append(encoded(measurement))
     # Everything is encoded before the log is opened: a result that is refused writes nothing.

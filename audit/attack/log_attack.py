@@ -46,6 +46,7 @@ from ..verify import Verification, verify
 from .given_code import with_code_of
 from .own_table import place_of, with_own_table
 from .report import ATTACK_TIERS, AttackReport, AttackRequest, SkippedTier
+from .sealed_whatever import sealed_whatever_is_found
 from .tiers import TierFunctions, canary_count, require_feasible
 
 if TYPE_CHECKING:
@@ -290,20 +291,23 @@ class _Attack:
     def _membership(self) -> None:
         settings = self._with_records()
         self.progress("training models with and without the run's users")
-        measurements = tuple(
-            self.tier_functions.membership(
+
+        def found() -> Sequence[Measurement]:
+            return self.tier_functions.membership(
                 settings, seed=self.request.seed, alpha=self.request.alpha
             )
-        )
+
         if settings.data.name in PUBLIC_DATASETS:
-            self._publish(measurements)
+            self._publish(tuple(found()))
             return
+        measurements, lines = sealed_whatever_is_found(
+            "membership", found, self.folder, append=self.append, key=self.key
+        )
+        self.appended += lines
         given = self.request.data
         assert given is not None
         read = f"the records in {given}" if settings.data.name != TABLE else place_of(given)
         self.warnings.append(f"Membership read {read}.")
-        if self.append:
-            self.appended += append_results(self.folder, sealed=measurements, key=self.key).lines
         self._seal("membership", measurements)
 
     def _with_records(self) -> Settings:

@@ -29,10 +29,9 @@ from torch.nn.modules.batchnorm import _NormBase
 from .chance import generators_kept
 from .drawn_dropout import UnitDraws, with_drawn_dropout
 from .losses import Loss
+from .module_failures import contained, interruptions_noted
 from .unit_operations import CrossesUnits, UnitsApart
-
-FAILURES: Final = (Exception, SystemExit)
-"""Whatever a module may do at somebody's records: it must end no run, and say nothing."""
+from .written_memory import memory_filled
 
 
 class _Nowhere(io.TextIOBase):
@@ -48,9 +47,13 @@ _NOWHERE: Final = _Nowhere()
 
 @contextlib.contextmanager
 def unheard() -> Iterator[None]:
-    """Let nothing be printed or logged: what a module says of its records would tell of them."""
+    """Let nothing be printed or logged: what a module says of its records would tell of them.
+
+    Nor does it find in memory what was computed of others (`.written_memory`).
+    """
     level = logging.root.manager.disable
     with (
+        memory_filled(),
         warnings.catch_warnings(),
         contextlib.redirect_stdout(_NOWHERE),
         contextlib.redirect_stderr(_NOWHERE)
@@ -68,7 +71,7 @@ def unheard() -> Iterator[None]:
 @contextlib.contextmanager
 def untraced() -> Iterator[None]:
     """Let a module at somebody's records say nothing, and put all generators back."""
-    with generators_kept(), unheard():
+    with interruptions_noted(), generators_kept(), unheard():
         yield
 
 
@@ -150,7 +153,7 @@ class ModuleBody:
         with untraced():
             if not self.vectorised or (self.indexed and x.device.type != "cpu"):
                 return self.looped(loss, weights, x, labels, share, keys)
-            with contextlib.suppress(*FAILURES):  # whatever somebody's records make of the module
+            with contained():  # whatever somebody's records make of the module
                 return self.stacked(loss, weights, x, labels, share, keys)
             # Each by itself, in the same way: so nobody's trouble moves another's last bits.
             rows = [
@@ -167,7 +170,7 @@ class ModuleBody:
         return [torch.cat(parts) for parts in zip(*rows, strict=True)]
 
     def _alone(self, loss: Loss, weights: Sequence[Tensor], *records: Any) -> list[Tensor]:
-        with contextlib.suppress(*FAILURES):  # whatever this unit's records make of the module
+        with contained():  # whatever this unit's records make of the module
             return self.stacked(loss, weights, *records)
         return self.looped(loss, weights, *records)
 
@@ -249,15 +252,14 @@ class ModuleBody:
                 key = None if keys is None else keys[unit]
                 # A generator that is used against all rules tells nothing of other units.
                 torch.manual_seed(0 if key is None else int(key))
-                try:
+                rows = [torch.full_like(weight[unit], math.nan) for weight in weights]
+                with contained():  # whatever this unit's records make of the module
                     rows = self.fresh().slopes(
                         copy.deepcopy(loss),
                         [weight[unit] for weight in weights],
                         [x[unit][present], labels[unit][present], share[unit][present]],
                         key,
                     )
-                except FAILURES:  # whatever this unit's records make of the module
-                    rows = [torch.full_like(weight[unit], math.nan) for weight in weights]
                 for into, row in zip(slopes, rows, strict=True):
                     into[unit] = row
         return slopes

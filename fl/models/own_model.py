@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -20,7 +19,8 @@ from ...accountant.errors import InvalidInput
 from .draws import Draws
 from .layers import ALIGNED, Shapes, Weights
 from .model import Model
-from .module_body import FAILURES, ModuleBody, untraced
+from .module_body import ModuleBody, untraced
+from .module_failures import contained
 
 _MAX_SAVED_NUMBERS: Final = 2**24
 """How many numbers may be kept while outputs are computed."""
@@ -138,11 +138,11 @@ class OwnModel(Model):
 
     def _answers(self, weights: list[Tensor], x: Tensor, key: Tensor | None = None) -> Tensor:
         """Return the outputs of records (records, outputs); NaN of those at which it fails."""
-        with suppress(*FAILURES):  # whatever somebody's records make of the module
+        with contained():  # whatever somebody's records make of the module
             return self._outputs(weights, x, key)
         rows = x.new_full((len(x), self.outputs), math.nan)
         for record in range(len(x)):
-            with suppress(*FAILURES):
+            with contained():
                 rows[record] = self._outputs(weights, x[record : record + 1], key)[0]
         return rows
 

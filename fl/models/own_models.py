@@ -32,6 +32,7 @@ from .module_body import unheard
 from .module_checks import copied, outputs_of, require_own_loss, require_sound
 from .module_gradients import choose_way, numbers_kept
 from .own_model import OwnModel, flat_parameters
+from .written_memory import memory_filled
 
 PUBLIC_ARGUMENTS = ("features", "shape", "classes", "dropout")
 """What a function that makes a model may ask for, by the names of its arguments."""
@@ -117,7 +118,7 @@ def seeded(seed: int) -> Iterator[None]:
     """Let the seed decide what is drawn within, and leave no trace of it outside."""
     # Code of one's own may set this for itself, and the rest of the run must not notice.
     kind = torch.get_default_dtype()
-    with generators_kept(), torch.enable_grad():
+    with generators_kept(), torch.enable_grad(), memory_filled():
         torch.manual_seed(seed)
         np.random.seed(seed % 2**32)
         random.seed(seed)

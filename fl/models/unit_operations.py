@@ -8,6 +8,9 @@ what is not in it goes unit by unit, with copies of its own.
 A sum over all axes is the unit's own there, as PyTorch's rules of vmap leave the axis of units out.
 Rules of other authors are handed that axis, so none is run: neither of `torch.autograd.Function`,
 nor of `torch.library.register_vmap`, nor what a `TorchDispatchMode` does or a class of tensors.
+
+What hands out memory that nobody has written (`empty`) is in the list, as others begin with it: it
+is filled for as long as a module computes (`.written_memory`).
 """
 
 from __future__ import annotations

@@ -2,6 +2,11 @@
 
 A row that two silos hold is two records of the table: where a row is one person's, that person
 would count twice, and a guarantee for one record would be below the truth.
+
+Frames are compared by the memory of their cells, which costs no reading.  So a copy is taken for
+other rows: whoever copies says so, and equal rows may be of two people.  Some selections are copies
+without a word: of columns of Arrow those in another order or with steps (`iloc[::2]`), of sparse
+columns every part.
 """
 
 from __future__ import annotations
@@ -44,7 +49,10 @@ def require_each_once(sources: Sequence[Path | ArrowFrame], needed: Collection[s
 
 
 def require_frames_once(frames: Mapping[Any, Any], needed: Collection[str]) -> None:
-    """Raise `InvalidInput` where two frames are one, or views of the same rows."""
+    """Raise `InvalidInput` where two frames are one, or views of the same rows.
+
+    A copy of rows is not recognised.
+    """
     for (silo, first), (other_silo, other) in combinations(frames.items(), 2):
         if first is other or _one_view(first, other, needed):
             raise _twice(f"The frame of silo {silo!r:.60}", f"that of silo {other_silo!r:.60}")
@@ -96,7 +104,7 @@ def _one_view(first: Any, other: Any, needed: Collection[str]) -> bool:
 
 
 def _shared(first: Any, other: Any) -> bool:
-    """Return whether two columns of NumPy's, or codes or objects of pandas, have cells in common.
+    """Return whether two columns have cells in common in memory of NumPy.
 
     What else pandas has is memory of Arrow, which `_one_memory` compares.
     """
@@ -104,13 +112,17 @@ def _shared(first: Any, other: Any) -> bool:
 
 
 def _memory(column: Any) -> Any:
+    """Return where NumPy keeps the cells, codes or objects of a column; nothing of Arrow's."""
     if isinstance(column.dtype, np.dtype):
         return column.to_numpy()
     values = column.array
     if hasattr(values, "codes"):
         return np.asarray(values.codes)
-    of_objects = getattr(column.dtype, "storage", "") == "python"
-    return np.asarray(values) if of_objects else np.empty(0)
+    if getattr(column.dtype, "storage", "") == "python":
+        return np.asarray(values)
+    # Of sparse ones what they do not leave out; of those with a mask the cells beside it.
+    held = getattr(values, "sp_values", getattr(values, "_data", None))
+    return held if isinstance(held, np.ndarray) else np.empty(0)
 
 
 def _one_memory(first: pyarrow.Table, other: pyarrow.Table, needed: Collection[str]) -> bool:
@@ -127,14 +139,27 @@ def _one_memory(first: pyarrow.Table, other: pyarrow.Table, needed: Collection[s
 def _places(table: pyarrow.Table, name: str) -> list[tuple[int, int]]:
     """Return the memory of a column: of each chunk the first bit, and that after its last."""
     column = table.column(table.column_names.index(name))  # a name may be there twice until later
-    chunks, (bits, part) = column.chunks, _layout(column.type)
-    held = [(chunk, chunk.buffers()[part]) for chunk in chunks if len(chunk) and bits]
-    starts = [
-        (8 * cells.address + bits * chunk.offset, len(chunk))
-        for chunk, cells in held
-        if cells is not None
-    ]
-    return [(first, first + bits * rows) for first, rows in starts]
+    starts = [(_start(chunk), len(chunk)) for chunk in column.chunks if len(chunk)]
+    bits, _ = _layout(column.type)
+    return [(first, first + bits * rows) for first, rows in starts if first is not None]
+
+
+def _start(chunk: pyarrow.Array) -> int | None:
+    """Return the first bit of the cells of a chunk; None where there is no memory of them."""
+    bits, part = _layout(chunk.type)
+    if not bits:
+        return None
+    if _is_flat_list(chunk.type):  # whose numbers may begin anywhere in their own memory
+        bits, before = chunk.type.value_type.bit_width, chunk.offset * chunk.type.list_size
+        cells, first = chunk.values.buffers()[part], chunk.values.offset + before
+    else:
+        cells, first = chunk.buffers()[part], chunk.offset
+    return None if cells is None else 8 * cells.address + bits * first
+
+
+def _is_flat_list(kind: pyarrow.DataType) -> bool:
+    types = arrow().types
+    return bool(types.is_fixed_size_list(kind) and types.is_primitive(kind.value_type))
 
 
 def _layout(kind: pyarrow.DataType) -> tuple[int, int]:
@@ -143,15 +168,16 @@ def _layout(kind: pyarrow.DataType) -> tuple[int, int]:
     Of texts these are where each begins.
     """
     pa = arrow()
-    if pa.types.is_fixed_size_list(kind) and pa.types.is_primitive(kind.value_type):
-        return kind.value_type.bit_width * kind.list_size, -1
+    if _is_flat_list(kind):
+        return kind.value_type.bit_width * kind.list_size, 1
     if pa.types.is_dictionary(kind):
         kind = kind.index_type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return 64 if pa.types.is_large_string(kind) else 32, 1
     if pa.types.is_string_view(kind):
         return 128, 1
-    return (kind.bit_width, 1) if pa.types.is_primitive(kind) else (0, 1)
+    fixed = pa.types.is_primitive(kind) or pa.types.is_decimal(kind)
+    return (kind.bit_width, 1) if fixed else (0, 1)
 
 
 def _overlap(first: list[tuple[int, int]], other: list[tuple[int, int]]) -> bool | None:

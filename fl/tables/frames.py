@@ -136,22 +136,40 @@ def _by_type(column: Any, dtype: Any) -> Any:
         return _texts(column.to_numpy())  # half a character is a text of Python
     if hasattr(values, "__arrow_array__"):
         return pa.array(values)
-    dense = column.to_numpy()  # of sparse numbers
-    return pa.array(dense, from_pandas=True) if dense.dtype.kind in _KINDS else None
+    # Of any other type, NumPy's type would be decided by the cells.
+    return _dense(values, dtype) if hasattr(values, "sp_values") else None
+
+
+def _dense(values: Any, dtype: Any) -> pyarrow.Array | None:
+    """Return a sparse array, by the type of its values and what it leaves out alone.
+
+    As NumPy's, truths and whole numbers would be floats as soon as one of them is missing.
+    """
+    kept, pa = np.dtype(dtype.subtype), arrow()
+    if kept.kind not in _KINDS:
+        return None
+    gaps = bool(pa.array([dtype.fill_value], from_pandas=True).null_count)
+    cells, stored = np.zeros(len(values), kept), np.zeros(len(values), bool)
+    if not gaps:
+        cells[:] = dtype.fill_value
+    places = values.sp_index.to_int_index().indices
+    cells[places], stored[places] = np.asarray(values.sp_values), True
+    return pa.array(cells, mask=~stored if gaps else None, from_pandas=True)
 
 
 def _texts(cells: Any) -> pyarrow.Array:
     """Return cells of objects as texts.
 
     Cells that are all texts, floats or None take a faster way, which reads each as `_cell` does.
+    The type has room for a text of any length, and is the same whatever the cells are.
     """
     pa = arrow()
     if set(map(type, cells)) <= _USUAL:
         try:
-            return pa.array(cells, pa.string(), from_pandas=True)
+            return pa.array(cells, pa.large_string(), from_pandas=True)
         except Exception:  # a number among texts, or half a character: cell by cell
             pass
-    return pa.array([_cell(cell) for cell in cells], pa.string())
+    return pa.array([_cell(cell) for cell in cells], pa.large_string())
 
 
 def _cell(cell: Any) -> str | None:

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
 import privplan as pp
-from privplan.accountant.errors import InvalidInput, PrivplanError
+from privplan.accountant.errors import InvalidInput, MissingExtra, PrivplanError, Unsupported
 from privplan.audit.attack import AttackReport, AttackRequest, attack
 from privplan.audit.attack.tiers import TierFunctions
 from privplan.audit.attack_methods.membership import membership_tier
 from privplan.audit.measurement import Measurement
-from privplan.audit.results import measurements_in
+from privplan.audit.results import measurements_in, results_in
 from privplan.audit.shadows import SerialExecutor
+from privplan.audit.verify import verify
 from privplan.fl.log.canonical import LOG, SEALED
 
 from ..cases import for_each
@@ -141,6 +142,69 @@ def test_rows_of_a_program_are_in_no_file_and_one_sentence_says_what_to_do() -> 
     other = table(schema={**SCHEMA, "format": {"id_case": "lower"}})
     with pytest.raises(InvalidInput, match="otherwise than"):
         attacked(other)
+
+
+def few_people(count: int) -> Callable[[list[str]], list[str]]:
+    """Return what gives the rows of a file to so many people."""
+
+    def edited(lines: list[str]) -> list[str]:
+        rows = [line.split(",", 1)[1] for line in lines[: 40 if count else 0]]
+        return [f"p{number % count},{row}" for number, row in enumerate(rows)]
+
+    return edited
+
+
+def public_lines() -> list[list[str]]:
+    """Return the kind of each line of the log, and the names of all that it holds."""
+    lines = [json.loads(line) for line in Path("out", LOG).read_text().splitlines()]
+    return [[line["type"], *sorted(line), *sorted(line.get("result", ()))] for line in lines]
+
+
+@for_each("count", [0, 1, 2, 20])
+def test_a_log_says_the_same_of_the_attack_however_many_people_there_are(count: int) -> None:
+    shutil.rmtree("out", ignore_errors=True)
+    write(Path(), few_people(count))
+    pp.run(configuration(**NOISE), "out")
+    before = public_lines()
+    if count < 2:
+        with pytest.raises(InvalidInput, match=r"(?s)too few.*line \d+ is a commitment"):
+            attacked(Path("out"))
+    else:
+        attacked(Path("out"))
+    assert public_lines()[: len(before)] == before
+    (added,) = public_lines()[len(before) :]
+    assert added[0] == "audit.result"
+    assert added[-1] == "sealed"
+    (result,) = results_in(Path("out"))
+    assert (result.tier, result.measurement, result.problem) == ("membership", None, "")
+    assert verify(Path("out")).complete
+
+
+def breaking(error: Exception) -> TierFunctions:
+    def membership(*_: object, **__: object) -> NoReturn:
+        raise error
+
+    return replace(TierFunctions.default(), membership=membership)
+
+
+@for_each("error", [ValueError("of a record"), InvalidInput("A replica diverged.")])
+@for_each("append", [True, False])
+def test_an_attack_that_fails_at_the_records_has_its_line(error: Exception, append: bool) -> None:
+    shutil.rmtree("out", ignore_errors=True)
+    pp.run(configuration(**NOISE), "out")
+    request = replace(MEMBERSHIP, data=Path("out"))
+    with pytest.raises(type(error), match=str(error)):
+        attack("out", request, append=append, tier_functions=breaking(error))
+    assert len(results_in(Path("out"))) == append
+
+
+@for_each("error", [Unsupported("No likelihood."), MissingExtra("No package.")])
+def test_what_follows_from_the_settings_adds_no_line(error: Exception) -> None:
+    shutil.rmtree("out", ignore_errors=True)
+    pp.run(configuration(**NOISE), "out")
+    with pytest.raises(type(error)):
+        attack("out", replace(MEMBERSHIP, data=Path("out")), tier_functions=breaking(error))
+    assert not results_in(Path("out"))
 
 
 def test_other_rows_than_those_of_the_run_are_refused(tmp_path: Path) -> None:

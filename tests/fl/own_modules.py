@@ -189,6 +189,20 @@ def unfinished() -> nn.Module:
     return module
 
 
+class _Bare(nn.Module):
+    """Holds a constant that nobody has written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.out = nn.Linear(FEATURES, CLASSES)
+        self.register_buffer("shift", torch.empty(CLASSES))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return logits."""
+        made: Tensor = self.out(x) + self.shift
+        return made
+
+
 def fixed() -> nn.Module:
     """Return a module whose parameters need no gradient."""
     return nn.Linear(FEATURES, CLASSES).requires_grad_(False)
@@ -302,6 +316,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "has a hook": (hooked, "has a hook at Linear"),
     "is lazy": (lambda: nn.LazyLinear(CLASSES), "has no shape yet at weight"),
     "is not finite": (unfinished, "a number at bias that is not finite"),
+    "is not written": (_Bare, "a number at shift that is not finite"),
     "is fixed": (fixed, "no parameter that training could move"),
     "normalises by the batch": (batch_only, "depend on the records beside it"),
     "normalises by hand": (lambda: Function(_normalised), "depend on the records beside it"),

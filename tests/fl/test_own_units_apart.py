@@ -43,7 +43,7 @@ def test_a_unit_whose_records_break_the_module_has_delta_zero_and_others_have_th
     ):
         model, units = made(kind), units_of()
         assert model.body.vectorised == together
-        _breaks_alone(model, units)
+        breaks_alone(model, units)
 
 
 class Picky(nn.Module):
@@ -178,7 +178,7 @@ def test_a_record_at_which_the_module_fails_is_a_wrong_answer_and_nothing_else(
     assert capsys.readouterr() == ("", "")
 
 
-def _breaks_alone(model: OwnModel, units: Units) -> None:
+def breaks_alone(model: OwnModel, units: Units) -> None:
     recipe = Recipe(0.2, epochs=1, batch=4)
     before = local_deltas(model, model.initial(3), units, recipe)
     features = units.features.copy()

@@ -44,12 +44,23 @@ def numpy_frame(rows: int = 6) -> DataFrame:
     return DataFrame({"age": np.arange(rows) + 0.5, "sex": np.array(["f", "m"] * 3, object)})
 
 
+def pictures(numbers: pa.Array) -> pa.Table:
+    return pa.table({"pixels": pa.FixedSizeListArray.from_arrays(numbers, 2)})
+
+
+def amounts(rows: int = 6) -> pa.Table:
+    return pa.table({"age": pa.array(range(rows), pa.decimal128(5, 1))})
+
+
 def part(frame: DataFrame, rows: slice) -> DataFrame:
     return DataFrame({name: frame[name].to_numpy()[rows] for name in frame.columns})
 
 
 FRAME, COLUMNS = arrow_frame(), numpy_frame()
 STREAM = Stream(FRAME)
+FLOATS, BYTES = pa.array(np.linspace(0, 1, 24)), pa.array(np.arange(24) % 2, pa.uint8())
+PICTURES = {"columns": {"pixels": SCHEMA["columns"]["pixels"]}}
+AMOUNTS, AGES = amounts(), {"columns": {"age": SCHEMA["columns"]["age"]}}
 
 
 @for_each(
@@ -63,6 +74,10 @@ STREAM = Stream(FRAME)
         (STREAM, Stream(FRAME), SCHEMA),
         (FRAME, pa.concat_tables([arrow_frame(), FRAME]), SCHEMA),
         (FRAME, arrow_frame().set_column(1, "sex", FRAME["sex"]), SCHEMA),  # the rest encoded anew
+        (pictures(FLOATS), pictures(FLOATS.slice(6, 6)), PICTURES),
+        (pictures(FLOATS.slice(0, 14)), pictures(FLOATS.slice(12)), PICTURES),
+        (pictures(BYTES.slice(2, 14)).slice(5), pictures(BYTES.slice(14)), PICTURES),
+        (AMOUNTS, AMOUNTS.slice(1), AGES),
         (COLUMNS, COLUMNS, FLAT),
         (COLUMNS, part(COLUMNS, slice(None)), FLAT),
         (part(COLUMNS, slice(0, 4)), part(COLUMNS, slice(3, 6)), FLAT),
@@ -79,6 +94,10 @@ def test_one_frame_is_not_of_two_silos(one: Any, other: Any, schema: Any) -> Non
         (FRAME, arrow_frame(), SCHEMA),  # which is equal, and other rows for all that is known
         (FRAME.slice(0, 3), FRAME.slice(3), SCHEMA),
         (FRAME, FRAME.slice(0, 0), SCHEMA),
+        (pictures(FLOATS.slice(0, 12)), pictures(FLOATS.slice(12)), PICTURES),
+        (pictures(BYTES.slice(0, 12)), pictures(BYTES.slice(12)), PICTURES),
+        (pictures(FLOATS.slice(0, 14)).slice(0, 6), pictures(FLOATS.slice(12)), PICTURES),
+        (AMOUNTS.slice(0, 3), AMOUNTS.slice(3), AGES),
         (COLUMNS, numpy_frame(), FLAT),
         (part(COLUMNS, slice(0, None, 2)), part(COLUMNS, slice(1, None, 2)), FLAT),
     ],
