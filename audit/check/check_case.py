@@ -127,7 +127,7 @@ def reference_of(run: CheckedRun) -> Bounds | None:
 
     None where that is as much work as a part of the check may be.
     """
-    proof = prove(run, MOST_CHECK_WORK // 8)
+    proof = prove(run, MOST_CHECK_WORK // 4)
     return None if proof.refused else _reference(proof)
 
 
