@@ -138,8 +138,10 @@ def _bounds(event: ev.Event, question: Question, neighbours: str) -> Bounds:
     if not parts.holds(ev.BestOf):
         return _answer(parts, question, as_neighbours(neighbours), None)[0].bounds
     # The best of several runs has a lower end of its own.
-    found = account(event, delta=question.delta, epsilon=question.epsilon, neighbours=neighbours)
-    return found.delta if question.delta is None else found.epsilon
+    guarantee = account(
+        event, delta=question.delta, epsilon=question.epsilon, neighbours=neighbours
+    )
+    return guarantee.delta if question.delta is None else guarantee.epsilon
 
 
 def bounds_on_deltas(

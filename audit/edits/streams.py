@@ -114,9 +114,9 @@ def _unlike_votes(ledger: Ledger) -> Match | None:
     for number, release in votes.releases:
         names = {stream.stream for stream in release.streams}
         read = {(stream.first, stream.last) for stream in release.streams}
-        own = len(names) == len(release.streams) and not names & before
+        distinct = len(names) == len(release.streams) and not names & before
         shares = release.shares <= len(names) <= max(votes.intent.noise.shares, release.shares)
-        if not own or not shares or len(read) > 1:
+        if not distinct or not shares or len(read) > 1:
             return Match(
                 "Votes of who was held out have other random streams than one of their own for "
                 "each share of their noise, all read equally far.",

@@ -131,8 +131,8 @@ class DelmScheme(PrivateSystem):
         if setup.held_out is not None:
             votes = setup.held_out
             views = self.laplace_views(votes.noise_multiplier)
-            made = votes_of_clients(votes, views, self.right_answers, silos=setup.silos)
-            self.setup = replace(setup, held_out=made)
+            released = votes_of_clients(votes, views, self.right_answers, silos=setup.silos)
+            self.setup = replace(setup, held_out=released)
         if self.published:
             require_claim(self.parts_of_epsilon, self.epsilon, len(self.layers))
 

@@ -151,9 +151,9 @@ def _log_ratio_range(
             (share * more + (1.0 - share) * less * end) / still
             for end in (ratio.min(), ratio.max())
         ]
-    found = np.concatenate(ends)
-    found = found[(found > 0.0) & np.isfinite(found)]
-    return float(np.log(found.min())), float(np.log(found.max())) + 1e-9
+    edges = np.concatenate(ends)
+    edges = edges[(edges > 0.0) & np.isfinite(edges)]
+    return float(np.log(edges.min())), float(np.log(edges.max())) + 1e-9
 
 
 MAXIMUM_IS_ENOUGH: Final = 40.0
