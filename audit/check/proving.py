@@ -30,7 +30,7 @@ BEYOND: Final = {
 }
 """Rarer samplers, which the bounds cover as well."""
 
-MOST_CHECK_WORK: Final = 1_400
+MOST_CHECK_WORK: Final = 2_200
 """Most units of work of all runs that a description allows: some ten seconds."""
 
 LONG_RUN: Final = 1_000_000

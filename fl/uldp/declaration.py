@@ -19,14 +19,12 @@ from typing import Final
 from ..declarations.dataset_defaults import Defaults
 from ..declarations.declaration import Declaration, Example
 from ..declarations.toml_keys import CORRELATED_KEYS, FEDERATED_USES, HELD_OUT_USES, TABLE_USES
+from .sealed_items import of_group, of_naive, of_weighted
 from .settings import (
     GROUP_RULES,
     NAIVE_RULES,
     TABLE,
     WEIGHTED_RULES,
-    of_group,
-    of_naive,
-    of_weighted,
 )
 
 _USUAL_CLIP: Final = 0.1

@@ -8,9 +8,8 @@ from typing import Final
 
 from ...accountant.errors import counted
 from ...accountant.events.matrices import MAX_STRATEGY_STEPS
-from ..declarations.declaration import TRAIN, Complaint, Read, Rule, Table
+from ..declarations.declaration import Complaint, Rule, Table
 from ..declarations.given_settings import GivenSettings
-from ..declarations.sealed_items import NOISE, NORMS
 from ..declarations.toml_key import at_least, key, rate
 from ..declarations.toml_keys import CORRELATED_KEYS
 from ..settings.declared_rules import UNPAID_MOMENTS, no_target, unpaid_votes
@@ -257,25 +256,3 @@ WEIGHTED_RULES: Final[tuple[Rule, ...]] = (
     fits_the_run,
 )
 """Rules of each system, in the order in which they are asked."""
-
-_JOINED_USERS: Final = "joined"
-
-
-def of_naive(_: Read) -> Mapping[str, tuple[str, ...]]:
-    """Return what ULDP-NAIVE seals."""
-    return {TRAIN: (*NORMS, *NOISE)}
-
-
-def of_group(_: Read) -> Mapping[str, tuple[str, ...]]:
-    """Return what ULDP-GROUP seals."""
-    return {TRAIN: (*NOISE, "taking_part")}
-
-
-def of_weighted(read: Read) -> Mapping[str, tuple[str, ...]]:
-    """Return what ULDP-AVG and ULDP-SGD seal: who joined, where a party draws that."""
-    if read("security", "aggregation") != "private-weighting":
-        return {TRAIN: (*NORMS, *NOISE, _JOINED_USERS)}
-    if read("uldp", "as_published"):
-        return {TRAIN: (*NORMS, _JOINED_USERS)}
-    drawn = read("privacy", "sampling_rate") < 1.0 and read("security", "slots") is None
-    return {TRAIN: (*NORMS, *NOISE, _JOINED_USERS) if drawn else (*NORMS, *NOISE)}

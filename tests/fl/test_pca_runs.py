@@ -150,7 +150,7 @@ def test_a_model_with_another_matrix_is_not_that_of_the_log(
     replace(kept, state=foreign.state).write(folder / MODEL_FILE)
     (found,) = edits_of(folder)
     assert found.id == "foreign-model"
-    assert "to project by" in found.what
+    assert "to project by" in found.says
 
 
 def goes_on(config: Path, folder: Path) -> bool:
