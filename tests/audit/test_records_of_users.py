@@ -155,3 +155,18 @@ def test_silos_drawn_with_replacement_are_not_in_every_step_at_rate_one() -> Non
         }
     )
     assert ends(result)[0] <= truth(1.0, 0.75, 1)
+
+
+@for_each("sampled", [{}, {"sampled": "users"}])
+def test_more_draws_with_replacement_than_users_may_be_draws_of_users(
+    sampled: dict[str, str],
+) -> None:
+    """Of twelve draws of three users one is in all, and its record moves the sum by twelve."""
+    facts = {"noise_multiplier": 3.0, "steps": 2, "users": 3, "records": 30, "batch": 12}
+    result = check(
+        claimed=3.11, **facts, **sampled, unit="record", method="with-replacement",
+        neighbours="zero-out", delta=1e-5, records_per_user=10, clip_bounds="record",
+    )  # fmt: skip
+    assert not result.verdict.startswith("holds")
+    # It is drawn eight times or more in a step with probability .019: two such steps are 3.6e-4.
+    assert ends(result)[1] >= truth(3.0 / 8.0, 1.0, 2, 0.1)

@@ -15,9 +15,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Final
 
 from ..checked_run import CheckedRun
 from .completion import Alternative, Choice, End, in_option
+
+REPLACING: Final = ("with-replacement", "weighted")
+"""Ways of drawing that may have more draws than there are users."""
 
 
 def are_of_users(run: CheckedRun) -> bool:
@@ -57,7 +61,7 @@ def records_of_users(run: CheckedRun, end: End) -> Iterator[Alternative]:
             choice = Choice(left[0], says, settles, tuple(left[1:]))
         counted = _counted_batch(run, end) if sampled == "users" else None
         if counted is not None and choice is not None:
-            both = f"{choice.settles} {counted.settles}"
+            both = f"{choice.settles} {counted.settles}" if counted.settles else ""
             says = f"{choice.says}; {counted.says}"
             choice = replace(choice, says=says, settles=both, also=(*choice.also, counted.key))
         for pinned in _pinned(run, sampled, bounds, end):
@@ -67,7 +71,8 @@ def records_of_users(run: CheckedRun, end: End) -> Iterator[Alternative]:
 def _is_of_records(run: CheckedRun) -> bool:
     """Return whether a stated batch is larger than all users."""
     users, batch = run.settings.users, run.settings.batch
-    said = "sampling.batch" in run.stated
+    # A draw with replacement may have a user several times.
+    said = "sampling.batch" in run.stated and run.settings.method not in REPLACING
     return said and users is not None and batch is not None and batch > users
 
 
@@ -117,7 +122,8 @@ def _rates_of_users(run: CheckedRun) -> tuple[float, ...]:
     if said or settings.users is None or settings.batch is None:
         return ()
     sizes = (settings.users, settings.records)
-    return tuple(min(1.0, settings.batch / size) for size in sizes if size is not None)
+    most = math.inf if settings.method in REPLACING else 1.0
+    return tuple(min(most, settings.batch / size) for size in sizes if size is not None)
 
 
 def _counted_batch(run: CheckedRun, end: End) -> Choice | None:
@@ -127,7 +133,7 @@ def _counted_batch(run: CheckedRun, end: End) -> Choice | None:
         return None
     rate = max(rates) if end == "most" else min(rates)
     counts = "users" if rate == rates[0] else "records"
-    option = f"sampling.rate={in_option(rate)}"
+    option = f"sampling.rate={in_option(rate)}" if rate <= 1.0 else ""  # a rate is no more
     return Choice("sampling.rate", f"the batch counts {counts}", option)
 
 
