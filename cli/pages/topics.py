@@ -102,7 +102,7 @@ SUMMARIES: Final[Mapping[str, str]] = {
     "risk": "what the best attack reaches, and noise for that",
     "engines": "the ways from an event to a number",
     "group": "from one record to a person with many",
-    "shuffle": "hiding in the crowd",
+    "shuffle": "hiding among users",
     "matrix": "rounds that share their noise: DP-FTRL, BandMF, BLT, trees",
     "plan": "one budget, several phases",
     "run": "what a run is told, and what it leaves",

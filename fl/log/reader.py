@@ -17,7 +17,7 @@ from .record_order import RecordOrder
 UNBEGUN: Final = "as far as the log tells, no run was begun: it holds no record"
 
 WHY: Final = (
-    "A start that was cut off leaves such a log, and has released nothing; beside a model or "
+    "A start that was cut off leaves such a log, and has released nothing; with a model or "
     "measurements, it has lost its lines."
 )
 

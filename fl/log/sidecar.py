@@ -252,7 +252,7 @@ def opened_sidecar(path: Path) -> AppendFile:
 
 
 def new_sidecar(path: Path) -> AppendFile:
-    """Return a new sidecar whose name, and those beside it, are on the disk."""
+    """Return a new sidecar whose name, and those next to it, are on the disk."""
     file = AppendFile.create(path, 0o600)
     try:
         sync_folder(path.parent)

@@ -42,5 +42,7 @@ def with_code(
 
 def without_code(settings: Settings) -> Settings:
     """Return what a configuration alone says."""
-    bare = replace(settings.training, executable=None, model_digest=None, loss_digest=None)
-    return settings if bare == settings.training else replace(settings, training=bare)
+    without_code = replace(settings.training, executable=None, model_digest=None, loss_digest=None)
+    return (
+        settings if without_code == settings.training else replace(settings, training=without_code)
+    )
