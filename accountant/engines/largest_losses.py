@@ -68,7 +68,7 @@ from .shuffled_epochs import replaced_release
 _SUMS: Final = (ev.Laplace, ev.DiscreteLaplace)
 _NOISY: Final = (*_SUMS, ev.Gaussian, ev.DiscreteGaussian)
 _MIXED: Final = (ev.ShuffledBatches, ev.SampledShuffle)
-_BARE: Final = (ev.Pure, ev.Local, ev.Exponential, ev.RandomizedResponse, ev.Approximate)
+_STATED: Final = (ev.Pure, ev.Local, ev.Exponential, ev.RandomizedResponse, ev.Approximate)
 
 
 @dataclass(frozen=True)
@@ -367,7 +367,7 @@ def _two_steps(inner: ev.Event) -> ev.Event:
 
 def _holds_stated(event: ev.Event) -> bool:
     """Return whether an event, or one inside it, only states a number, for some relation."""
-    return any(isinstance(each, _BARE) for each in events_inside(event))
+    return any(isinstance(each, _STATED) for each in events_inside(event))
 
 
 def _unknown(what: str, next_step: str = "") -> Unsupported:

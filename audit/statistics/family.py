@@ -45,7 +45,7 @@ from ...accountant.rootfinding import bisect
 from .binomial import Counts, as_scores, counts_at, epsilon_of_rates, level_of, upper_rate
 
 _NOISY = (ev.Gaussian, ev.MatrixGaussian, ev.Laplace, ev.DiscreteGaussian, ev.DiscreteLaplace)
-_BARE = (ev.Pure, ev.Local, ev.RandomizedResponse, ev.Exponential, ev.Approximate)
+_STATED = (ev.Pure, ev.Local, ev.RandomizedResponse, ev.Exponential, ev.Approximate)
 
 MIN_DISCRETE_DEVIATION: Final = 3.0
 """The least standard deviation, in integers, of discrete Gaussian noise in a family."""
@@ -82,7 +82,7 @@ def _scaled(event: ev.Event, factor: float) -> ev.Event:
         _require_ordered(event.noise_multiplier * factor * event.sensitivity)
     if isinstance(event, _NOISY):
         return replace(event, noise_multiplier=event.noise_multiplier * factor)
-    if isinstance(event, _BARE):
+    if isinstance(event, _STATED):
         return replace(event, epsilon=event.epsilon / factor)
     if isinstance(event, ev.ZCDP):
         return ev.ZCDP(event.rho / factor / factor)  # rho = 1 / (2 sigma^2)
@@ -106,7 +106,7 @@ def _require_ordered(deviation: float) -> None:
 
 
 def _noise_in(event: ev.Event) -> bool:
-    if isinstance(event, (*_NOISY, *_BARE, ev.ZCDP)):
+    if isinstance(event, (*_NOISY, *_STATED, ev.ZCDP)):
         return True
     inner = getattr(event, "event", None)
     parts = getattr(event, "events", () if inner is None else (inner,))

@@ -110,6 +110,7 @@ SUMMARIES: Final[Mapping[str, str]] = {
     "models": "runs that train your own module: what it must be, and who executes it",
     "attack": "what was demonstrably lost, in tiers",
     "log": "what a log proves, and against whom",
+    "words": "what only privplan calls so",
     "statistics": "sums of x x^T and x y^T, released once",
     "uldp-fl": "Uldp-FL: privacy for users across silos",
     "flame": "FLAME: shuffled and sampled coordinates",
@@ -138,6 +139,7 @@ _ALIASES: Final[Mapping[str, str]] = {
     "attack": "canaries canary membership",
     "uldp-fl": "silo silos",
     "dp-sgd": "dpsgd sgd",
+    "words": "glossary terms vocabulary",
 }
 """Other names of what a topic explains, by the topic."""
 

@@ -163,7 +163,7 @@ def _relation(neighbours: Neighbours) -> str:
     return f"neighbours: {neighbours}"
 
 
-_BARE: Final = (ev.RandomizedResponse, ev.Pure, ev.Local, ev.Exponential, ev.Approximate)
+_STATED: Final = (ev.RandomizedResponse, ev.Pure, ev.Local, ev.Exponential, ev.Approximate)
 
 _SAMPLED: Final[Mapping[type[ev.Event], Callable[..., DominatedMechanism]]] = {
     ev.Gaussian: _gaussian,
@@ -191,7 +191,7 @@ def _poisson(event: ev.Poisson, neighbours: Neighbours) -> DominatedMechanism:
     if rate < MIN_SAMPLING_RATE and not isinstance(inner, ev.NoGuarantee):
         pairs(inner, neighbours)  # refuses what is not understood
         return worst_pair(0.0, 1.0, rate)
-    if isinstance(inner, _BARE) and neighbours != "add-remove":
+    if isinstance(inner, _STATED) and neighbours != "add-remove":
         # Under zero-out, too: who is in the sample may be seen, as long as its value is hidden.
         raise Unsupported(
             f"Poisson sampling of `{inner.type}` is not supported under {neighbours}.",
