@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from ...accountant.errors import InvalidInput, MissingExtra
 from ...accountant.records import Head
 from . import signing
-from .canonical import is_hash
+from .hash_chain import is_hash
 from .reader import BadLine, Line
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import Any, BinaryIO, Final
 from ...accountant.errors import InvalidInput
 from ...accountant.records import Record
 from ...accountant.regular_file import open_regular
-from .canonical import CHAIN, LOG, LONGEST, START, canonical, digest, parsed
 from .decoding import Decoder
+from .hash_chain import CHAIN, LOG, LONGEST, START, canonical, digest, parsed
 from .record_order import RecordOrder
 
 UNBEGUN: Final = "as far as the log tells, no run was begun: it holds no record"

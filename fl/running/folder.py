@@ -12,7 +12,7 @@ from typing import Final
 from ...accountant.errors import InvalidInput, PrivplanError, kind_of
 from ...accountant.regular_file import first_bytes
 from ..files import atomic
-from ..log.canonical import LOG, SEALED
+from ..log.hash_chain import LOG, SEALED
 from ..parties.transcripts import FOLDER as TRANSCRIPTS_FOLDER
 from .checkpoint import MODELS_FOLDER
 

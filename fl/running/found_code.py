@@ -42,7 +42,5 @@ def with_code(
 
 def without_code(settings: Settings) -> Settings:
     """Return what a configuration alone says."""
-    without_code = replace(settings.training, executable=None, model_digest=None, loss_digest=None)
-    return (
-        settings if without_code == settings.training else replace(settings, training=without_code)
-    )
+    stripped = replace(settings.training, executable=None, model_digest=None, loss_digest=None)
+    return settings if stripped == settings.training else replace(settings, training=stripped)
