@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from ...accountant.records import Security
+from ..declarations.data_table import study_words
 from ..declarations.declaration import AS_PUBLISHED, Read
 from ..declarations.sealed_items import sealed_items
-from ..declarations.study import study_words
 from ..secagg.peers import security_among
 from ..settings.public_test_data import source_of
 from .expected_log import NotStated, call_system, expected_of, holds_out, system_of
