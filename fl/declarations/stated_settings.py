@@ -8,18 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from ..observers.names import coalitions_in
 from .registry import declaration_of
 
 if TYPE_CHECKING:
     from .data_table import DataSettings
-    from .declaration import Declaration, Read
+    from .declaration import Declaration, Read, Table
     from .evaluation_table import EvaluationSettings
     from .shared_tables import PrivacySettings, RunSettings, SecuritySettings, TrainingSettings
-
-TableType = TypeVar("TableType")
 
 
 class NotStated(Exception):
@@ -54,27 +52,23 @@ class StatedSettings:
         self.security = cast("SecuritySettings", StatedTable(read, "security"))
         self.evaluation = cast("EvaluationSettings", StatedTable(read, "evaluation"))
 
-    def of(self, kind: type[TableType]) -> TableType:
-        """Return the table of the system's family, each key of it read when it is asked for."""
-        del kind
-        table = self.system.table
-        assert table is not None  # else there were no such settings
-        return cast("TableType", StatedTable(self.read, table.name))
+    def of(self, table: Table) -> Any:
+        """Return a table that only some systems have, each key of it read when it is asked for."""
+        return StatedTable(self.read, table.name)
 
-    def complete(self, kind: type[TableType]) -> TableType:
-        """Return the whole table of the system's family, read now.
+    def complete(self, table: Table) -> Any:
+        """Return the settings of such a table, read now.
 
         A key that is missing has its default where the system has no use for it.
         """
-        system, values = self.system, dict[str, Any]()
-        assert system.table is not None
-        for item in fields(cast("Any", kind)):
+        values = {}
+        for item in fields(table.settings):
             try:
-                values[item.name] = self.read(system.table.name, item.name)
+                values[item.name] = self.read(table.name, item.name)
             except NotStated:
-                if system.has_use_for(system.table.name, item.name):
+                if self.system.has_use_for(table.name, item.name):
                     raise
-        return kind(**values)
+        return table.settings(**values)
 
     @property
     def system(self) -> Declaration:

@@ -18,7 +18,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from ...accountant import events as ev
 from ...accountant.records import Block, Normaliser, Reach, RoundIntent, Sampling
-from ..declarations.declaration import Read
+from ..declarations.declaration import Read, Sealed
 from ..declarations.shared_tables import PrivacySettings, SecuritySettings, TrainingSettings
 from ..declarations.stated_settings import StatedSettings
 from .expected_log import ExpectedPhase, StatesNoise, noise_in
@@ -86,6 +86,11 @@ class Terms:
     def views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:
         """Return the event of one release for each observer, by the observer's name."""
         raise NotImplementedError
+
+    @property
+    def sealed(self) -> tuple[str, ...]:
+        """The names of what a release seals: computed before the noise, for a trusted auditor."""
+        return ()
 
     @property
     def draws(self) -> int:
@@ -178,6 +183,15 @@ def by_terms(
         return make(given, intent, values).expected(given.privacy, intent)
 
     return phase
+
+
+def sealed_by(phase: str, make: Callable[[StatedSettings], Terms]) -> Sealed:
+    """Return `ExpectedLog.sealed` of a system of one phase: what its terms seal."""
+
+    def sealed(read: Read) -> Mapping[str, tuple[str, ...]]:
+        return {phase: make(StatedSettings(read)).sealed}
+
+    return sealed
 
 
 def typed(
