@@ -2,6 +2,7 @@
 
 from .balances import Balances, add, copies, largest, room, share, take_back, vector
 from .budget_currencies import BudgetReading
+from .conversions import Conversion, converted
 from .data_set_currency import (
     BudgetCurrency,
     budget_currency,
@@ -9,6 +10,7 @@ from .data_set_currency import (
     epsilon_of_largest,
     left_of,
 )
+from .fitting import Fitting, fitting
 from .odometer import Odometer
 from .pricing import price
 
@@ -16,12 +18,16 @@ __all__ = [
     "Balances",
     "BudgetCurrency",
     "BudgetReading",
+    "Conversion",
+    "Fitting",
     "Odometer",
     "add",
     "budget_currency",
+    "converted",
     "copies",
     "epsilon_of",
     "epsilon_of_largest",
+    "fitting",
     "largest",
     "left_of",
     "price",
