@@ -9,6 +9,7 @@ from .data_set_currency import (
     epsilon_of,
     epsilon_of_largest,
     left_of,
+    split_off,
 )
 from .fitting import Fitting, fitting
 from .odometer import Odometer
@@ -33,6 +34,7 @@ __all__ = [
     "price",
     "room",
     "share",
+    "split_off",
     "take_back",
     "vector",
 ]
