@@ -57,7 +57,7 @@ class UldpAvgKnownWeights(UldpAvg):
 
         With a schedule: of the first round.
         """
-        alone = self.sum_mechanism(noise_multiplier)
+        alone = self.terms.summed(noise_multiplier)
         if self.schedule is None:
             return alone
         return self.schedule.noise(alone, self.schedule.block(1), 1)
