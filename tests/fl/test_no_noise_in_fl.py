@@ -80,7 +80,7 @@ generators that are put back, and layers that drop out by the run's seeds
     models/module_checks.py call.rand call.randn torch.Generator torch.rand torch.randn
     models/module_gradients.py
         call.randn torch.Generator torch.randn torch.random torch.random.fork_rng
-    models/own_models.py
+    models/own_model_building.py
         numpy.random numpy.random.seed random random.seed torch.manual_seed torch.random
         torch.random.fork_rng
 a public seed deals records out to users and silos
