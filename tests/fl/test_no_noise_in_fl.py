@@ -70,7 +70,7 @@ an attacker's rows and directions, which are public
     delm/pca_canaries.py call.normal numpy.random numpy.random.Generator
 models of one's own: their public first weights, random public records at the door, the states of
 generators that are put back, and layers that drop out by the run's seeds
-    models/chance.py
+    models/unseeded_randomness.py
         numpy.random numpy.random.get_state numpy.random.set_state random random.getstate
         random.setstate torch.Generator torch.random torch.random.fork_rng
     models/drawn_dropout.py
