@@ -3,7 +3,7 @@
 Noise and samples that protect people come through the gate, from `accountant.randomness`.  What
 is not protective (a public split, initial weights, a name) may use other generators, in the files
 below and for the reason given there; every other use in fl/ fails.  A generator that is written by
-hand (`models/draws.py` has one, for the order of batches) is no name that could be found.
+hand (`models/training_draws.py` has one, for the order of batches) is no name that could be found.
 """
 
 from __future__ import annotations
