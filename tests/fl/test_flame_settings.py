@@ -10,7 +10,7 @@ from privplan.accountant.errors import InvalidInput
 from privplan.fl.declarations.given_settings import GivenSettings
 from privplan.fl.declarations.registry import declaration_of
 from privplan.fl.flame.settings import RULES, TABLE, FlameSettings
-from privplan.fl.settings.file import parse
+from privplan.fl.settings.toml_file import parse
 
 from ..cases import for_each
 from .configured import read, written

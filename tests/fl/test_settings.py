@@ -14,8 +14,8 @@ from privplan.fl.declarations import toml_key
 from privplan.fl.declarations.packages import built_in
 from privplan.fl.declarations.registry import keys_by_table
 from privplan.fl.settings import schema
-from privplan.fl.settings.file import parse, read_settings
 from privplan.fl.settings.schema import Settings
+from privplan.fl.settings.toml_file import parse, read_settings
 from privplan.fl.uldp.settings import UldpSettings
 
 from ..cases import for_each
