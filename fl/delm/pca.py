@@ -7,7 +7,7 @@
 `wishart` is Algorithm 2 of the paper (LDP-FPCA) and proves nothing; `gaussian` is the same release
 with noise that is accounted for (`pca_terms`).  V is a function of the release alone, and rows that
 are projected, clipped to R as in the release, have norm at most R again.  What was released is kept
-beside the model, so a run that is resumed projects on the same directions.
+with the model, so a run that is resumed projects on the same directions.
 
 A system uses it so:
 
@@ -122,7 +122,7 @@ def _projected_rows(features: Any, directions: FloatArray, row_norm: float) -> A
 def on_directions(features: Any, directions: FloatArray, row_norm: float) -> FloatArray:
     """Return V^T x min(1, R / |x|) of each record by itself, (n, k): others move no bit of it.
 
-    A product of matrices rounds a row otherwise beside other rows, and one record would so move
+    A product of matrices rounds a row otherwise among other rows, and one record would so move
     those of others; here each is a product of its own, of the same shape.  To the last bit this is
     measured, not proven.
     """
@@ -159,11 +159,11 @@ def pca_release(
       before who sees what one client sends; protects records.
     - `components`: k, 1 to the number of features; `row_norm`: R, public, above 0.
     - `most_rows`: public number of rows for which the grid is chosen.
-    - `apart`: observers, beside the server, who collect what every client sends, and all others
+    - `apart`: observers, besides the server, who collect what every client sends, and all others
       that the training has and `views` has not: nobody may be left out of a public release.
 
     Raises `InvalidInput` unless exactly one of `epsilon` and `noise_multiplier` is given (Wishart
-    noise has no multiplier), for private moments beside it, for Gaussian noise where another unit
+    noise has no multiplier), for private moments with it, for Gaussian noise where another unit
     than a record is protected, and as `PcaTerms`.
     """
     if (epsilon is None) == (noise_multiplier is None) or (kind != GAUSSIAN and epsilon is None):

@@ -140,8 +140,8 @@ class PcaTerms:
         """Return the event of the release for each observer.
 
         `coalitions`: sizes of those of the server with clients that are accounted for; `apart`:
-        observers, beside the server, who collect what every client sends.  Whoever sees anything of
-        the training must be one of the names, as this release is public.
+        observers, besides the server, who collect what every client sends.  Whoever sees anything
+        of the training must be one of the names, as this release is public.
         """
         noise = self.noise_of_sum if self.kind == GAUSSIAN else 1.0
         views = unweighted_views(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Scheme:
-    """What decides a run beside its setup: the table, and whether clients are chosen by layers.
+    """What decides a run with its setup: the table, and whether clients are chosen by layers.
 
     `steps` is how many steps are taken in all.
     """

@@ -330,7 +330,7 @@ class DelmScheme(PrivateSystem):
             "Where all pieces are sound the claim is what they compose to, and not what a formula "
             "of layers makes of them.",
             f"Write epsilon = {_shown_up(upper)} or more, give smaller parts in [delm], or leave "
-            f'them out beside sensitivity = "{PROVEN}": then the noise is found for the claim.',
+            f'them out with sensitivity = "{PROVEN}": then the noise is found for the claim.',
         )
 
 

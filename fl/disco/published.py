@@ -84,7 +84,7 @@ def radii(norms: Sequence[FloatArray], clip: float) -> FloatArray:
 class PublishedDisco(PrivateSystem):
     """DISCO's peers with the noise of the published program; see the module.
 
-    Raises `InvalidInput` for too few peers, for an epsilon beside a noise multiplier, and for what
+    Raises `InvalidInput` for too few peers, for an epsilon with a noise multiplier, and for what
     the program does not have: another unit than a peer, a clip that moves, a clip below 1e-12, and
     colluders, whom nothing is promised about.
     """

@@ -196,7 +196,7 @@ def _terms(given: StatedSettings, intent: RoundIntent, _: object) -> DiscoTerms 
 
 
 def _votes(given: StatedSettings) -> ExpectedPhase:
-    """Return what the release of votes states; time frames are refused beside it."""
+    """Return what the release of votes states; time frames are refused with it."""
     terms = DiscoTerms(given, given.of(TABLE)).noise_terms
     mechanism = votes_mechanism(terms, votes_noise(given))
     votes = expected_phase(mechanism, given.privacy.neighbours, 1, Sampling(), None)

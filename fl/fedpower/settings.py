@@ -308,7 +308,7 @@ def all_nodes_stay(given: GivenSettings) -> Complaint | None:
         )
     if given.of(FedPowerSettings).synchronise_every > 1:
         return (
-            "has `dropouts` in [security] beside synchronise_every in [fedpower]",
+            "has `dropouts` in [security] with synchronise_every in [fedpower]",
             "Shares of several products of a round are not counted where some may be missing.",
             "Leave one of them out.",
         )

@@ -108,7 +108,7 @@ class ExpectedLog:
       shared sums are known here.
     - `counted(read)`: how many of the rounds of `[run]` one silo takes part in at most; None: all.
       Without `counted` every silo takes part in every round.
-    - `before(read)`: how many releases come before the rounds of `[run]`, beside private moments;
+    - `before(read)`: how many releases come before the rounds of `[run]`, besides private moments;
       without it none does.
     - `masks(read, security)`: the parameters of masked sums, with what a protocol of its own adds
       to them.  Without `masks` they are as they are.
@@ -180,7 +180,7 @@ def call_system(
 
 
 def phase_names(read: Read) -> tuple[str, ...]:
-    """Return the phases of a run in their order, and what rounds release beside their model.
+    """Return the phases of a run in their order, and what rounds release with their model.
 
     Raises `NotStated` for a system that is not known.
     """

@@ -62,9 +62,9 @@ def _epsilon(given: StatedSettings) -> object:
 def _rounds(given: StatedSettings) -> object:
     """Return the number of planned releases; at most that, where fewer may be planned.
 
-    A budget beside given noise may allow fewer, and a system may say that it plans fewer.
+    A budget with given noise may allow fewer, and a system may say that it plans fewer.
     """
-    rounds = given.rounds + _beside(given.read)
+    rounds = given.rounds + _releases_besides_rounds(given.read)
     target, noise = given.privacy.epsilon, given.privacy.noise_multiplier
     both = target is not None and noise is not None
     return AtMost(rounds) if both or system_of(given.read).fewer_rounds else rounds
@@ -79,11 +79,11 @@ def _counted(read: Read) -> object:
         return None
     stated = determines.counted
     rounds = call_system(system_of(read), lambda: stated(read))
-    return None if rounds is None else rounds + _beside(read)
+    return None if rounds is None else rounds + _releases_besides_rounds(read)
 
 
-def _beside(read: Read) -> int:
-    """Return how many releases stand beside the rounds of [run].
+def _releases_besides_rounds(read: Read) -> int:
+    """Return how many releases there are besides the rounds of [run].
 
     They are moments, the system's own, and the votes of users who are held out.
     """

@@ -78,7 +78,7 @@ class ReleaseSettings:
         "a: how much of the noise's budget label sums get; their noise is sigma / a",
         public_fact,
         default=1.0,
-        why="Sums of labels are released beside the Gram matrix, as a times themselves.",
+        why="Sums of labels are released with the Gram matrix, as a times themselves.",
     )
     intercept: float = key(
         "the share of a row's squared norm that a constant has; 0: no intercept",
@@ -252,7 +252,7 @@ def _no_fit(given: GivenSettings) -> Complaint | None:
     for name in ("ridge", "components"):
         if given.states(TABLE.name, name):
             return (
-                f'gives `{name}` beside fit = "none" in [statistics]',
+                f'gives `{name}` with fit = "none" in [statistics]',
                 "Nothing is fitted, so it has no effect.",
                 "Leave one of them out.",
             )
