@@ -8,7 +8,7 @@ from typing import Final
 
 from ..declarations.dataset_defaults import Defaults
 from ..declarations.declaration import TRAIN, Declaration, Example, Read, Rule
-from ..declarations.sealed_items import NOISE, RECOMPUTED, RELEASE
+from ..declarations.sealed_items import NOISE, RECOMPUTED
 from ..declarations.toml_keys import HELD_OUT_USES, TABLE_USES
 from ..observers.names import MODEL, SERVER, SILO
 from ..statistics.settings import (
@@ -19,7 +19,6 @@ from ..statistics.settings import (
     ROWS,
     capped_units,
     of_classes,
-    of_statistics,
     single_round,
 )
 from .settings import (
@@ -50,15 +49,10 @@ PCA: Final = "pca"
 """`fl.delm.pca_terms.PCA`, which loads numpy."""
 
 
-def of_linear(read: Read) -> Mapping[str, tuple[str, ...]]:
-    """Return what `delm-linear` seals."""
-    return {COEFFICIENTS: of_statistics(read)[RELEASE]}
-
-
 def of_schemes(read: Read) -> Mapping[str, tuple[str, ...]]:
     """Return what the published schemes seal: of a model that is not linear, nothing."""
     linear = read("training", "model") in LINEAR_MODELS
-    items = {rounds_phase(read): of_statistics(read)[RELEASE] if linear else ()}
+    items = {rounds_phase(read): (*NOISE, ROWS, CLIPPED, DROPPED, BEYOND) if linear else ()}
     if read("delm", "pca") == NO_PCA:
         return items
     about_noise = (RECOMPUTED,) if read("delm", "pca") == WISHART else NOISE
@@ -137,7 +131,6 @@ _LINEAR: Final = Declaration(
     phases=(COEFFICIENTS,),
     measure=f"{__package__}.measure:measure",
     determines=f"{__package__}.expected_log:LINEAR",
-    sealed=of_linear,
     carrier=f"{_STATISTICS}.canaries:simulate",
     canaries=50_000,  # some dozens in each of many releases
     canary_work=f"{_STATISTICS}.canaries:work",
