@@ -14,6 +14,7 @@ from .parts import Parts, given_parts, parts_by_ratio
 from .settings import DIVERGENCE, WITHOUT_REPLACEMENT, DelmSettings, pieces_of
 
 if TYPE_CHECKING:
+    from ..declarations.shared_tables import PrivacySettings
     from ..frame.privacy import PrivacyTarget
 
 
@@ -65,7 +66,7 @@ def parts_of(scheme: Scheme, epsilon: float, layers: int) -> tuple[Parts, bool]:
     return parts_by_ratio(epsilon, ratio, layers, has_pca=has_pca, has_choice=has_choice), False
 
 
-def claim_of(privacy: PrivacyTarget, name: str) -> float:
+def claim_of(privacy: PrivacyTarget | PrivacySettings, name: str) -> float:
     """Return the epsilon that a run of the system `name` claims; raise `InvalidInput` without."""
     if privacy.epsilon is None or privacy.noise_multiplier is not None:
         raise InvalidInput(

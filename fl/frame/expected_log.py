@@ -345,14 +345,6 @@ def noise_of_event(event: ev.Event, *families: type[ev.Gaussian | ev.Laplace]) -
     return event.noise_multiplier
 
 
-def noise_multiplier_stated(
-    read: Read, intent: RoundIntent, *families: type[ev.Gaussian | ev.Laplace]
-) -> float:
-    """Return the configured noise multiplier, or that of the event, which is of a family."""
-    given = StatedSettings(read).privacy.noise_multiplier
-    return noise_of_event(intent.event, *families) if given is None else given
-
-
 def stated_shape(read: Read) -> RecordShape:
     """Return how many features and classes records have; `NotStated` of unknown data sets."""
     shape = shape_read(read)
