@@ -124,7 +124,7 @@ class DelmScheme(PrivateSystem):
         self.model: Model = cast("TorchLocalTraining", setup.local).model
         self.layers: tuple[Layer, ...] = layers_of(self.model.parts)
         self.federation = setup.federation  # with a PCA: until that is released
-        self.terms = SchemeTerms(
+        self.terms: SchemeTerms = SchemeTerms(
             setup,
             scheme,
             self.model.name,

@@ -77,7 +77,7 @@ class Disco(PrivateSystem):
     def __init__(self, setup: Setup, table: DiscoSettings) -> None:
         super().__init__(setup)
         self.table = table
-        self.terms = DiscoTerms(setup, table)
+        self.terms: DiscoTerms = DiscoTerms(setup, table)
         self.schedule = self.terms.schedule
         refuse(
             setup,

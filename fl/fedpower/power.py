@@ -71,7 +71,7 @@ class PowerIteration(PrivateSystem):
 
     def __init__(self, setup: Setup, table: FedPowerSettings, seed: int) -> None:
         super().__init__(setup)
-        self.terms = self.run_terms(table)
+        self.terms: RunTerms = self.run_terms(table)
         self.seed = seed
         self.residuals = Residuals()
 

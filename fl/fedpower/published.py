@@ -51,6 +51,7 @@ class PublishedIteration(PowerIteration):
     """
 
     algorithm: ClassVar[Algorithm]
+    terms: PublishedTerms
 
     def __init__(self, setup: Setup, table: FedPowerSettings, seed: int) -> None:
         super().__init__(setup, table, seed)

@@ -199,7 +199,7 @@ def typed(
 ) -> Callable[Concatenate[Read, About], Answer]:
     """Return a function of `Read`, such as `ExpectedLog` has, that asks one of stated settings."""
 
-    def asked(read: Read, *about: About.args, **named: About.kwargs) -> Answer:
+    def asked(read: Read, /, *about: About.args, **named: About.kwargs) -> Answer:
         return ask(StatedSettings(read), *about, **named)
 
     return asked

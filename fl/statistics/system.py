@@ -56,7 +56,7 @@ class Statistics(PrivateSystem):
     def __init__(self, setup: Setup, table: ReleaseSettings) -> None:
         super().__init__(setup)
         refuse(setup, rounds_complaint(setup.name, setup.rounds))
-        self.terms = self.run_terms(table)
+        self.terms: RunTerms = self.run_terms(table)
         self._mechanisms: dict[float, NoisyGram] = {}
         self.residuals = Residuals()
 
