@@ -16,6 +16,6 @@ SYSTEMS: Final = (
         promises=False,
         uses=FEDERATED_USES,
         determines=f"{__package__}.terms:EXPECTED",
-        carrier=f"{__package__}.canaries:simulate",
+        carrier="privplan.fl.canaries:canary_models",
     ),
 )

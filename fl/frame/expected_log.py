@@ -189,7 +189,7 @@ def phase_names(read: Read) -> tuple[str, ...]:
         raise NotStated(f"rounds of {system.name}")
     first = (NORMALISE,) if has_moments(read) else ()
     last = (HELD_OUT,) if holds_out(read) else ()
-    return (*first, *system.phase_names(read), *system.beside_names(read), *last)
+    return (*first, *system.phase_names(read), *system.names_with_model(read), *last)
 
 
 def has_moments(read: Read) -> bool:

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from ...accountant.records import Security
+from ..declarations.data_table import study_words
 from ..declarations.declaration import AS_PUBLISHED, Read
 from ..declarations.sealed_items import sealed_items
 from ..declarations.stated_settings import StatedSettings
-from ..declarations.study import study_words
 from ..secagg.peers import security_among
 from ..settings.public_test_data import source_of
 from .expected_log import (

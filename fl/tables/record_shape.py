@@ -7,7 +7,7 @@ from ..datasets.registry import SHAPES
 from ..declarations.data_table import DataSettings
 from ..declarations.declaration import Read
 from ..declarations.stated_settings import StatedSettings
-from ..declarations.toml_words import TABLE
+from ..declarations.toml_key import TABLE
 from .schema_text import schema_in
 
 RecordShape = tuple[int, int]
