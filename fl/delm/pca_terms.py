@@ -56,7 +56,7 @@ def pca_epsilon(scheme: Scheme, epsilon: float, model: str, layers: int) -> floa
     """Return the epsilon that the noise of the PCA is made for, of a model with m `layers`."""
     table = scheme.table
     if noise_is_given(model, table.pca, table.sensitivity, table.training_epsilon):
-        return parts_of(scheme, epsilon, layers)[0].pca
+        return parts_of(scheme, epsilon, layers).pca
     return epsilon / (1.0 + table.ratio)
 
 

@@ -56,14 +56,14 @@ def selected_of(selected: int | None, clients: int) -> int:
     return chosen
 
 
-def parts_of(scheme: Scheme, epsilon: float, layers: int) -> tuple[Parts, bool]:
-    """Return the parts of epsilon, and whether the table names them; raises as `given_parts`."""
+def parts_of(scheme: Scheme, epsilon: float, layers: int) -> Parts:
+    """Return the parts of epsilon, which the table names or not; raises as `given_parts`."""
     given = given_parts(scheme.table, chooses=scheme.chooses)
     if given is not None:
-        return given, True
+        return given
     has_pca, has_choice = pieces_of(scheme.table, chooses=scheme.chooses)
     ratio = scheme.table.ratio
-    return parts_by_ratio(epsilon, ratio, layers, has_pca=has_pca, has_choice=has_choice), False
+    return parts_by_ratio(epsilon, ratio, layers, has_pca=has_pca, has_choice=has_choice)
 
 
 def claim_of(privacy: PrivacyTarget | PrivacySettings, name: str) -> float:

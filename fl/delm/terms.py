@@ -91,7 +91,7 @@ class SchemeTerms(SetupTerms):
     @cached_property
     def parts(self) -> Parts:
         """The parts of epsilon; raises as `parts_of`."""
-        return parts_of(self.scheme, self.epsilon, self.layers)[0]
+        return parts_of(self.scheme, self.epsilon, self.layers)
 
     @property
     def pca_epsilon(self) -> float:

@@ -2,7 +2,7 @@
 
 A run and an audit make the mechanism from these alone, so it is the same mechanism.
 
-What each observer sees of one noisy product (`product_views`):
+What each observer sees of one noisy product (`RunTerms.views`):
 
     node s sends   V_s + noise of deviation s,   V_s = A_s^T A_s Z of its rows on the grid
     released       their sum, with k s^2 of noise where k shares count: all but those that may miss
@@ -16,7 +16,7 @@ in one node, and nothing is weighted by what lies elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
@@ -132,51 +132,27 @@ class RunTerms(Terms):
         )
 
     def views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:
-        """Return the event of one product for each observer."""
+        """Return the event of one product for each observer; see the module.
+
+        `noise_multiplier` is that of who sees the sum with as few shares as may arrive.
+        """
         assert self.setup is not None  # of a run
-        return product_views(
+        views = unweighted_views(
             noise_multiplier,
+            family="gaussian",
+            unit="silo",
             silos=self.silos,
             aggregation=self.setup.aggregation,
             dropouts=self.dropouts,
             coalitions=self.setup.coalitions,
             colluders=self.setup.security.colluders,
         )
+        return views | ({CLIENT: views[SILO]} if SILO in views else {})
 
     def noise(self, privacy: PrivacySettings, intent: RoundIntent) -> float:
         """Return the noise multiplier: as configured, or that of the event of an intent."""
         given = privacy.noise_multiplier
         return noise_of_event(intent.event, ev.Gaussian) if given is None else given
-
-
-def product_views(
-    noise_multiplier: float,
-    *,
-    silos: int,
-    aggregation: str = "plain",
-    dropouts: int = 0,
-    coalitions: Sequence[int] = (),
-    colluders: int = 0,
-) -> dict[str, ev.Event]:
-    """Return the event of one product for each observer, by name; see the module.
-
-    `noise_multiplier` is that of who sees the sum with as few shares as may arrive.  Raises
-    `InvalidInput` for fewer peers than shares need.
-
-    >>> product_views(4.0, silos=4)["server"]
-    Gaussian(noise_multiplier=2.0)
-    """
-    views = unweighted_views(
-        noise_multiplier,
-        family="gaussian",
-        unit="silo",
-        silos=silos,
-        aggregation=aggregation,
-        dropouts=dropouts,
-        coalitions=coalitions,
-        colluders=colluders,
-    )
-    return views | ({CLIENT: views[SILO]} if SILO in views else {})
 
 
 def gram_settings(table: FedPowerSettings) -> StatisticsSettings:

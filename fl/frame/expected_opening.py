@@ -22,6 +22,7 @@ from .expected_log import (
     expected_of,
     has_moments,
     holds_out,
+    said_by_system,
     system_of,
 )
 from .terms import typed
@@ -72,13 +73,9 @@ def _rounds(given: StatedSettings) -> object:
 
 def _counted(read: Read) -> object:
     """Return how many of the planned releases are of one unit at most; None without a schedule."""
-    determines = expected_of(read)
-    if determines is None:
+    if expected_of(read) is None:
         raise NotStated("")  # nothing is known of this system's rounds
-    if determines.counted is None:
-        return None
-    stated = determines.counted
-    rounds = call_system(system_of(read), lambda: stated(read))
+    rounds = said_by_system(read, lambda expected: expected.counted)
     return None if rounds is None else rounds + _beside(read)
 
 
@@ -87,13 +84,8 @@ def _beside(read: Read) -> int:
 
     They are moments, the system's own, and the votes of users who are held out.
     """
-    system = system_of(read)
-    determines = None if system.determines is None else expected_of(read)
-    releases = 0
-    if determines is not None and determines.before is not None:
-        stated = determines.before
-        releases = call_system(system, lambda: stated(read))
-    return releases + int(has_moments(read)) + int(holds_out(read))
+    own = said_by_system(read, lambda expected: expected.before) or 0
+    return own + int(has_moments(read)) + int(holds_out(read))
 
 
 def _unit(read: Read) -> object:
@@ -180,23 +172,16 @@ def security_of(read: Read) -> Security | None:
     aggregation = given.aggregation
     if aggregation == "plain":
         return None
-    determines = expected_of(read)
     if aggregation == "shares":
         shares = security_among(given.silos, given.security.colluders)
-        if determines is None or determines.shares is None:
-            return shares
-        other = determines.shares
-        return call_system(system_of(read), lambda: other(read, shares))
+        return said_by_system(read, lambda expected: expected.shares, shares) or shares
     if aggregation == "masked":
         masks = _masks(given)
-        if determines is None or determines.masks is None:
-            return masks
-        added = determines.masks
-        return call_system(system_of(read), lambda: added(read, masks))
-    if determines is None or determines.security is None:
+        return said_by_system(read, lambda expected: expected.masks, masks) or masks
+    stated = said_by_system(read, lambda expected: expected.security)
+    if stated is None:
         raise NotStated(f"[security] aggregation {aggregation}")
-    stated = determines.security
-    return call_system(system_of(read), lambda: stated(read))
+    return stated
 
 
 def _masks(given: StatedSettings) -> Security:

@@ -8,7 +8,6 @@ shuffled have reaches of their own, which their system determines.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from ...accountant.records import Reach, RoundIntent
 from ..declarations.declaration import Read
@@ -34,6 +33,4 @@ def reaches_of_votes(read: Read, intent: RoundIntent, phase: ExpectedPhase) -> M
         phase.noise.tolerated_dropouts,
         unit=phase.contribution.unit,
     )
-    reaches = reaches_of((MODEL, *intent.views), route)
-    apart = {name: replace(reaches[name], sees="each") for name in phase.sees_each & set(reaches)}
-    return {**reaches, **apart}
+    return reaches_of((MODEL, *intent.views), route, phase.sees_each)

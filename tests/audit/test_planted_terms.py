@@ -47,7 +47,7 @@ from privplan.fl.fedavg.terms import FedAvgTerms
 from privplan.fl.fedpower.published_noise import PublishedTerms
 from privplan.fl.fedpower.run_terms import RunTerms as ProductTerms
 from privplan.fl.flame.terms import FlameTerms
-from privplan.fl.running.lifecycle import run
+from privplan.fl.running.run_and_resume import run
 from privplan.fl.settings.schema import Settings
 from privplan.fl.statistics.run_terms import RunTerms as GramTerms
 from privplan.fl.uldp.terms import GroupTerms, NaiveTerms, WeightedTerms
