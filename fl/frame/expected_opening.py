@@ -1,22 +1,29 @@
 """The first line of a run's log, as far as the configuration fixes it.
 
 configuration   ->   claim, plan, population, aggregation, protocol, what is sealed
+
+From the protocol follows what of votes of who is held out reaches each observer: they are one sum
+by the aggregation of the run, so the table of `fl.observers.reaches` says it.  Messages that are
+shuffled have reaches of their own, which their system determines.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from ...accountant.records import Security
+from ...accountant.records import Reach, RoundIntent, Security
 from ..declarations.data_table import study_words
 from ..declarations.declaration import AS_PUBLISHED, Read
 from ..declarations.sealed_items import sealed_items
 from ..declarations.stated_settings import StatedSettings
+from ..observers.names import MODEL
+from ..observers.reaches import Route, reaches_of
 from ..secagg.peers import security_among
 from ..settings.public_test_data import source_of
 from .expected_log import (
+    ExpectedPhase,
     NotStated,
     call_system,
     expected_of,
@@ -218,6 +225,24 @@ def _masks(given: StatedSettings) -> Security:
         server=server,
         colluders=most if colluders is None else colluders,
     )
+
+
+def reaches_of_votes(read: Read, intent: RoundIntent, phase: ExpectedPhase) -> Mapping[str, Reach]:
+    """Return what of its votes a run states to reach each observer of whom it has an event.
+
+    `phase` is what else the release states.  Raises `NotStated` where a key is missing.
+    """
+    if phase.reaches is not None:
+        return phase.reaches
+    given = StatedSettings(read)
+    route = Route(
+        given.aggregation,
+        given.silos,
+        security_of(read),
+        phase.noise.tolerated_dropouts,
+        unit=phase.contribution.unit,
+    )
+    return reaches_of((MODEL, *intent.views), route, phase.sees_each)
 
 
 def test_source(read: Read) -> str | None:
