@@ -55,7 +55,6 @@ from ...accountant.records import Reach
 from ..aggregation.residuals import Residuals
 from ..aggregation.sums import Aggregator, PlainAggregator
 from ..data.federation import Federation
-from ..declarations.sealed_items import NOISE, RECOMPUTED
 from ..frame.phases import Phase, PhaseOutcome, SaveArrays, SingleRelease
 from ..frame.setup import Setup
 from ..frame.state import Arrays, State
@@ -64,9 +63,9 @@ from ..parties.network import silo_name
 from ..statistics.exact_sums import ExactSums
 from ..statistics.noise_shown import NoiseShown, gram_parts
 from ..statistics.run_terms import USUAL_MOST_ROWS
-from ..statistics.settings import BEYOND, CLIPPED, DROPPED, ROWS
 from ..statistics.sum_check import SumCheck
 from .pca_terms import GAUSSIAN, PCA, PCA_ROUND, UNDIVIDED, PcaKind, PcaTerms
+from .pca_terms import pca_sealed as pca_sealed
 
 _LARGEST: Final = float(np.finfo(np.float32).max)
 _SMALLEST: Final = float(np.finfo(np.float64).tiny)
@@ -201,12 +200,6 @@ def pca_release(
     )
     views = terms.views(coalitions=setup.coalitions, apart=apart)
     return PcaRelease(terms, setup.federation, views)
-
-
-def pca_sealed(kind: PcaKind) -> tuple[str, ...]:
-    """Return what the phase seals: what Gaussian noise was drawn, and counts of the rows."""
-    about_noise = NOISE if kind == GAUSSIAN else (RECOMPUTED,)
-    return (*about_noise, ROWS, CLIPPED, DROPPED, BEYOND)
 
 
 @dataclass(frozen=True, eq=False)

@@ -104,7 +104,7 @@ class PublishedDisco(PrivateSystem):
             self.aggregator = self._shares
         refuse(setup, peers_complaint(setup.silos, table))
         _require_published(setup, table)
-        self.terms = PublishedTerms(setup, len(self.sizes))
+        self.terms: PublishedTerms = PublishedTerms(setup, len(self.sizes))
         self.multiplier = self.terms.multiplier
         self._norms: list[FloatArray] = []  # of the last rounds, (peers, tensors): private
         self._last_round = 0

@@ -98,9 +98,14 @@ class DiscoTerms(SetupTerms):
         return self.schedule.stated(self.number)
 
     @property
+    def peers_or_records(self) -> float:
+        """The public number of peers, or of records, that a sum is divided by."""
+        return float(self.table.divisor or len(self.members))
+
+    @property
     def divisor(self) -> float | None:
-        """The public number of peers, or of records, that a sum is divided by; None of a count."""
-        return None if self.counts else float(self.table.divisor or len(self.members))
+        """What a sum is divided by; None of a count."""
+        return None if self.counts else self.peers_or_records
 
     @property
     def bound(self) -> float:
