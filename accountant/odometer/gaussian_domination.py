@@ -56,6 +56,9 @@ NEAR: Final = 1e-3
 TAIL_SHARE: Final = 0.25
 """At the last point the profile is at most s; for deltas down to this share of s it is tight."""
 
+LEAST_MU: Final = 1e-6
+"""No smaller mu is looked for: such a plan is a millionth of a budget that is worth keeping."""
+
 LARGEST_MU: Final = 1e3
 """A larger mu is none: it tells the data sets apart for certain."""
 
@@ -115,11 +118,13 @@ def _least_passing(points: ProfilePoints, slack: float) -> float:
     def fails(mu: float) -> bool:
         return not dominates(mu, slack, points)
 
-    low, high = 0.0, 1e-6
+    low = high = LEAST_MU
     while fails(high):
         low, high = high, 2.0 * high
         if high > LARGEST_MU:
             return math.inf
+    if high == LEAST_MU:
+        return high
     return bisect(
         fails,
         low,

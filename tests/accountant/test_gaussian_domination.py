@@ -139,7 +139,7 @@ def test_both_orders_of_the_neighbours_count():
     singles = []
     for direction in whole._directions:
         one = UpperProfile.__new__(UpperProfile)
-        one._most, one._directions = whole._most, [direction]
+        one._directions = [direction]
         singles.append(one)
     assert len(singles) == 2
     epsilons = np.linspace(0.0, 6.0, 200)

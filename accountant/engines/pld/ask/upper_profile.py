@@ -18,7 +18,7 @@ from typing import Final
 from ....composition import Composition
 from ....guarantee import Neighbours
 from ..compose.delta_bounds import DeltaBound
-from ..compose.directions import directions_of, participation
+from ..compose.directions import directions_of
 from ..compose.questions import EpsilonAt
 from .certificate import upper_on
 from .engine import PldEngine
@@ -41,7 +41,6 @@ class UpperProfile(PldEngine):
         self, composition: Composition, neighbours: Neighbours, least_delta: float
     ) -> None:
         super().__init__(PROFILE_ACCURACY)
-        self._most = min(participation(composition), 1.0)
         directions = directions_of(composition, neighbours, least_delta)
         levels = sorted({*PROFILE_LEVELS, least_delta}, reverse=True)
         self._directions: list[tuple[Sequence[DeltaBound], float]] = []
@@ -61,7 +60,7 @@ class UpperProfile(PldEngine):
             if epsilon >= largest_loss:
                 continue
             worst = max(worst, _least(bounds, epsilon))
-        return min(worst, self._most)
+        return worst
 
 
 def _least(bounds: Sequence[Callable[[float], float]], epsilon: float) -> float:
