@@ -152,8 +152,8 @@ def _release(release: ev.Event, stated: Neighbours, wanted: Neighbours, inside: 
             )
         return release if count == 1 else ev.Group(count, release)
     raise Unsupported(
-        f"A `{release.type}` event is not known to hold under another relation than the one that "
-        "it was stated for, nor for a part of its unit.",
+        f"Events of type `{release.type}` are not known to hold under another relation than the "
+        "one that they were stated for, nor for a part of their unit.",
         "That is known of noise over a contribution bound, of Poisson samples of it, and of bare "
         "numbers without sampling.",
         "State the event for the data set's unit and relation.",
@@ -163,7 +163,7 @@ def _release(release: ev.Event, stated: Neighbours, wanted: Neighbours, inside: 
 def _size(records_per_unit: int | None, from_unit: str, to_unit: str) -> int:
     if records_per_unit is None:
         raise InvalidInput(
-            f"An event about one {from_unit} needs to be told how many a {to_unit} has.",
+            f"An event about one {from_unit} needs to be told how many of them one {to_unit} has.",
             "What it says grows with their number.",
             "Give `records_per_unit`, the most that any has.",
         )
@@ -173,7 +173,7 @@ def _size(records_per_unit: int | None, from_unit: str, to_unit: str) -> int:
 def _group_step(size: int, from_unit: str, to_unit: str, relation: Neighbours) -> Step:
     return Step(
         "group",
-        f"A {to_unit} is at most {size:,} {from_unit}s, which {GROUP_WORDS[relation]}.",
+        f"One {to_unit} is at most {size:,} {from_unit}s, which {GROUP_WORDS[relation]}.",
         "accountant/amplification/group.py",
         (f"no {to_unit} has more than {size:,} {from_unit}s",),
     )

@@ -9,7 +9,7 @@ import pytest
 
 from privplan.accountant import events as ev
 from privplan.accountant.errors import Unsupported
-from privplan.accountant.odometer import Fitting, budget_currency, fitting, price, room
+from privplan.accountant.odometer import Fit, budget_currency, fitting, price, room
 from privplan.accountant.odometer.balances import BUDGET_UNITS, EXHAUSTED
 
 from ..cases import for_each
@@ -91,7 +91,7 @@ def test_where_nothing_is_left_nothing_fits():
     currency = budget_currency("rdp", 3.0, 1e-5, orders=[6, 20])
     for spent in ((EXHAUSTED, EXHAUSTED, 0), (0, 0, EXHAUSTED), (BUDGET_UNITS, BUDGET_UNITS, 0)):
         found = fitting(PLAN, currency, "add-remove", spent)
-        assert found == Fitting(0, None, None)
+        assert found == Fit(0, None, None)
         assert found.to_json() == {"count": 0}
 
 
@@ -106,7 +106,7 @@ def test_what_fits_already_may_be_told_more():
 def test_an_event_of_several_rates_or_noises_names_none():
     currency = budget_currency("rdp", 1.0, 1e-5, orders=[30])
     event = ev.Compose([ROUND, ev.Poisson(0.02, ev.Gaussian(2.0)), ev.Pure(3.0)])
-    assert fitting(event, currency, "add-remove", (0, 0)) == Fitting(0, None, None)
+    assert fitting(event, currency, "add-remove", (0, 0)) == Fit(0, None, None)
     alike = ev.Compose([ROUND, replace(ROUND, event=ev.Laplace(1.0))])
     found = fitting(alike, currency, "add-remove", (0, 0))
     assert found.rate < 0.01
