@@ -57,6 +57,26 @@ def test_the_table(plans):
         assert not room(spent, cost)
 
 
+def test_what_several_plans_show_together_lies_below_what_their_squares_promise():
+    """Fixed in advance: one of the many ways in which plans may be chosen, and its exact delta."""
+    plans = [
+        ev.Repeat(200, ev.Poisson(0.02, ev.Gaussian(1.2))),
+        ev.Repeat(5, ev.Laplace(8.0)),
+        ev.Repeat(40, ev.Poisson(0.1, ev.Gaussian(2.5))),
+    ]
+    currency = budget_currency("mu2-plans", 4.0, 1e-5, plans=len(plans))
+    costs = [price(plan, currency, "add-remove") for plan in plans]
+    squares = sum(Fraction(int(cost[0]), BUDGET_UNITS) for cost in costs) * currency.budgets[0]
+    together = ev.Compose(plans)
+    for epsilon in (0.0, 0.2, 0.5, 1.0, 1.5, 2.0, 2.5):
+        truth = pp.account(together, epsilon=epsilon).delta.lower
+        assert truth <= 2e-6 + gaussian_delta(math.sqrt(squares), epsilon)
+    # And not far below: they are no idle bound.
+    proven = pp.account(together, delta=1e-5).epsilon.upper
+    spent = tuple(sum(int(cost[i]) for cost in costs) for i in range(2))
+    assert proven <= epsilon_of(currency, spent)[0] <= 1.1 * proven
+
+
 def test_the_table_at_one_renyi_order():
     best = {1: (7.75, 2.101), 2: (6.9, 2.867), 4: (5.57, 4.077), 8: (4.43, 5.927)}
     for plans, (order, shown) in best.items():
