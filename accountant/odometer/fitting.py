@@ -27,7 +27,7 @@ MOST_PRICES: Final = 12
 PRECISION: Final = 1e-3
 """Relative distance to a value that was refused at which the search stops."""
 
-FIRST_STEP: Final = 0.1
+BRACKET_STEP: Final = 0.1
 """First step from where a value is guessed to lie, as a log."""
 
 MOST_DISTANT: Final = 30.0
@@ -182,7 +182,7 @@ class _Search:
             return tried[candidate][0]
 
         least, farthest = start - MOST_DISTANT, min(most, start + MOST_DISTANT)
-        bracket = enclose(falling, start, FIRST_STEP, least, farthest)
+        bracket = enclose(falling, start, BRACKET_STEP, least, farthest)
         if bracket is not None:
             narrow(falling, bracket, absolute=PRECISION, steps=self.most_prices)
         admitted = {each: log for each, (margin, log) in tried.items() if margin > 0.0}
