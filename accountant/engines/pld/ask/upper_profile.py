@@ -48,10 +48,10 @@ class UpperProfile(PldEngine):
         directions = directions_of(composition, neighbours, least_delta)
         levels = sorted({*PROFILE_LEVELS, least_delta}, reverse=True)
         self._directions = [
-            (self._bounds(direction, levels), direction.largest_loss) for direction in directions
+            (self._bounds_by_epsilon(each, levels), each.largest_loss) for each in directions
         ]
 
-    def _bounds(self, direction: Direction, levels: Sequence[float]) -> _BoundsByEpsilon:
+    def _bounds_by_epsilon(self, direction: Direction, levels: Sequence[float]) -> _BoundsByEpsilon:
         """Return bounds for one direction, by the epsilon that each is made around, ascending."""
         bounds: dict[ChosenGrid, tuple[float, DeltaBound]] = {}
         for level in levels:
