@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 
 import pytest
 from scipy.special import ndtr
@@ -220,6 +221,46 @@ def test_no_analyst_exceeds_a_budget_in_mu_squared_of_plans(epsilon, delta):
     assert most <= delta * (1 + 1e-9)
     # The bound is no idle one: Gaussian noise alone comes as near as the slack leaves.
     assert most >= 0.75 * delta * (1 - 1e-6)
+
+
+def test_no_analyst_gains_by_interleaving_plans_or_stopping_them():
+    """Plans are paid whole and opened as results come in; their releases are made in any order."""
+    epsilon, delta = 1.2, 0.04
+    currency = budget_currency("mu2-plans", epsilon, delta, plans=3, slack=0.01)
+    budget = float(currency.budgets[0])
+    kinds = [(0.25, 4), (0.4, 2)]  # the loss of one release, and how many a plan has
+    costs = [
+        tuple(price(ev.Repeat(count, ev.Pure(loss)), currency, "add-remove").tolist())
+        for loss, count in kinds
+    ]
+    singles = [int(price(ev.Pure(loss), currency, "add-remove")[0]) for loss, _ in kinds]
+    assert all(
+        cost[0] < count * single
+        for cost, single, (_, count) in zip(costs, singles, kinds, strict=True)
+    )
+
+    @cache
+    def best(steps: tuple[int, ...], pending: tuple[int, ...], spent: tuple[int, ...]) -> float:
+        """Return the largest delta: `steps` counts losses of each kind, upward less downward."""
+        loss = sum(size * each for (size, _), each in zip(kinds, steps, strict=True))
+        left = math.sqrt(max(1 - spent[0] / BUDGET_UNITS, 0.0) * budget)
+        most = gaussian_delta(left, epsilon - loss)
+        for kind, (size, count) in enumerate(kinds):
+            if pending[kind]:
+                rest = (*pending[:kind], pending[kind] - 1, *pending[kind + 1 :])
+                up = 1 / (1 + math.exp(-size))
+                after = [
+                    best((*steps[:kind], steps[kind] + sign, *steps[kind + 1 :]), rest, spent)
+                    for sign in (1, -1)
+                ]
+                most = max(most, up * after[0] + (1 - up) * after[1])
+            if room(spent, costs[kind]):
+                opened = (*pending[:kind], pending[kind] + count, *pending[kind + 1 :])
+                most = max(most, best(steps, opened, add(spent, costs[kind])))
+        return most
+
+    found = best((0, 0), (0, 0), (0, 0))
+    assert 0.5 * delta < found <= delta
 
 
 def test_a_mu_that_is_right_at_one_epsilon_only_lets_an_analyst_overspend():
