@@ -41,8 +41,9 @@ order a; or that log L is normal under P.)
 plans were chosen by what earlier ones showed: no theorem here bounds it.  It is in the first row of
 the table to show what that costs.
 
-The same follows from theorems of others where a pair is fitted to each epsilon, so that no single
-one dominates: interactive mechanisms that are f-DP are interactive post-processings of one draw
+The same follows from theorems of others, also where a pair is fitted to each epsilon, so that no
+single one dominates, or where one leaf lasts for several releases (correlated noise, a pass in
+random order): interactive mechanisms that are f-DP are interactive post-processings of one draw
 (Vadhan and Zhang 2023, arXiv 2207.08335v3), and filters of (e, d), of f-DP and of Renyi divergence
 at one order hold for interactive mechanisms whose parameters are chosen as results come in (Haney,
 Shoemate, Tian, Vadhan, Vyrros, Xu and Zhang 2023, arXiv 2309.05901).  Conditions: fresh and
