@@ -9,7 +9,7 @@
 cut off; a `Table` hands them rows of a frame.  They need the extra `fl`.  `PrivateStatistics`
 releases X^T X and X^T Y once, and `PrivatePCA`, `PrivateRidge` and `PrivateLogistic` are fitted
 from them at no further cost.  A `RunLog` writes the log of a training loop that is not ours, under
-a public `TrainingPlan`.
+a public `TrainingPlan`, and `logged` that of a training with Opacus.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from .accountant.risk import Risk, RocCurve, risk, roc
     from .accountant.sensitivity.matrix import MatrixSensitivity, sensitivity
     from .accountant.sensitivity.silos import unit_in_silos
+    from .audit.adapters import logged
     from .audit.adapters.run_log import RunLog
     from .audit.adapters.training_plan import TrainingPlan
     from .audit.check.front import check
@@ -81,6 +82,7 @@ __all__ = [
     "events",
     "from_rdp",
     "gdp",
+    "logged",
     "noise_for_rho",
     "plan",
     "plan_run",
@@ -123,6 +125,7 @@ _HOME = {
     "check": "audit.check.front",
     "from_rdp": "accountant.curves",
     "gdp": "accountant.curves",
+    "logged": "audit.adapters",
     "noise_for_rho": "accountant.curves",
     "plan": "accountant.plan",
     "plan_run": "fl.running",

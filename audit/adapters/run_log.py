@@ -86,6 +86,7 @@ class RunLog:
         about: Mapping[str, object] | None = None,
         private: Mapping[str, object] | None = None,
     ) -> None:
+        # Positions in a stream of this process; a run that goes on has another.
         if not isinstance(plan, TrainingPlan):
             raise InvalidInput(
                 f"`plan` must be a TrainingPlan; it is {plan!r:.60}.",
@@ -103,6 +104,7 @@ class RunLog:
         self._closed = False
         drawn = randomness or Randomness("operating-system")
         self._stream = secrets.token_hex(32)
+        self._states: dict[str, int] = {}
         described = {"plan": plan.to_json(), **(about or {})}
         if (Path(folder) / LOG).exists():
             self._writer, progress = LogWriter.resume(folder, randomness=drawn)
@@ -160,8 +162,8 @@ class RunLog:
 
         `batch_size` is sealed, as is how many draws were `skipped` since the last step.
         `noise_multiplier` and `clip` are those of this step where they differ from the plan; a
-        program that sees more gives `facts`.  `state` names the range of the random stream: two
-        steps with one name have used the same noise.
+        program that sees more gives `facts`.  `state` names the state that the noise is drawn from:
+        two steps of one name drew the same noise.  The name itself is not written.
 
         Raises `BudgetExceeded` where the plan has no step left, and `LogBroken` where the intent
         could not be written.
@@ -204,7 +206,7 @@ class RunLog:
                 "Stop here, or make a new plan with a budget of its own, in a new folder.",
             )
         # Off the plan nobody knows what comes next: each step is announced by itself.
-        like = facts == StepFacts.of(self.plan)
+        like = _divided_alike(facts, StepFacts.of(self.plan))
         steps = min(self.plan.steps_per_intent, left) if like else 1
         self._number += 1
         self._intent = self._writer.append(facts.intent(self.plan, self._number, steps))
@@ -212,15 +214,15 @@ class RunLog:
         self._spent += steps if facts.noise > 0.0 else 0
 
     def _note(self, batch_size: int | None, skipped: int, state: str | None) -> None:
-        size = BYTES_PER_VALUE * self._values
-        name = self._stream if state is None else state
-        first = self._position if state is None else 0
-        self._position += size if state is None else 0
-        if self._ranges and self._ranges[-1].stream == name and self._ranges[-1].last == first:
-            first = self._ranges.pop().first
-            self._ranges.append(StreamRange(name, first, self._position))
-        else:
-            self._ranges.append(StreamRange(name, first, first + size))
+        size, first = BYTES_PER_VALUE * self._values, self._position
+        if state is not None:
+            first = self._states.setdefault(state, first)
+        if first == self._position:
+            self._position += size
+        # Ranges that join are written as one, so that a line does not grow with its steps.
+        joins = self._ranges and self._ranges[-1].last == first
+        start = self._ranges.pop().first if joins else first
+        self._ranges.append(StreamRange(self._stream, start, first + size))
         self._sizes.append(batch_size)
         self._skipped += skipped
 
@@ -295,6 +297,13 @@ class RunLog:
             self.close()
         else:
             self._writer.close()
+
+
+def _divided_alike(facts: StepFacts, planned: StepFacts) -> bool:
+    """Return whether a step keeps to its plan, which may leave a constant divisor open."""
+    return facts == (
+        planned if planned.divisor is not None else replace(planned, divisor=facts.divisor)
+    )
 
 
 def _versions(others: Mapping[str, str]) -> dict[str, str]:

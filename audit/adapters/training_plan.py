@@ -59,7 +59,7 @@ class TrainingPlan:
     >>> plan = TrainingPlan(steps=1000, noise_multiplier=1.0, clip=1.0, delta=1e-5, rate=0.01,
     ...     rate_source="published")
     >>> round(plan.guarantee.epsilon.upper, 3)
-    1.829
+    1.828
     """
 
     steps: int
