@@ -15,6 +15,7 @@ import typer.core
 from .commands.account import AccountRequest, account
 from .commands.audit_attack import attack
 from .commands.audit_budget import budget
+from .commands.audit_counts import counts
 from .commands.audit_demo import demo
 from .commands.audit_log import log
 from .commands.calibrate import CalibrateRequest, calibrate
@@ -170,7 +171,7 @@ def _group(name: str, about: str, commands: dict[str, Callable[..., Any]]) -> No
 _group(
     "audit",
     "Check what a run has left behind.",
-    {"log": log, "budget": budget, "attack": attack, "demo": demo},
+    {"log": log, "budget": budget, "attack": attack, "counts": counts, "demo": demo},
 )
 _group(
     "data",

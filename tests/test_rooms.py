@@ -33,6 +33,7 @@ ROOMS: Final[dict[str, str]] = {
     "accountant/sensitivity": "by how much one unit moves what is released",
     "accountant/sensitivity/matrix": "by how much one unit moves C x, under correlated noise",
     "audit": "what runs leave behind, read and judged",
+    "audit/adapters": "privplan inside of other libraries, one file for each",
     "audit/attack": "the attack on a run, tier by tier",
     "audit/attack_methods": "attacks on transcripts, seeds and models",
     "audit/attack_methods/membership": "membership inference for records and users",
