@@ -116,7 +116,9 @@ class GdpPlans:
             gdp = Gdp(self.target)
             each = [gdp.cost(leaf.event, relation).amounts[0] for leaf in parts]
             counted = zip(parts, each, strict=True)
-            return Cost((sum((leaf.count * Fraction(one) for leaf, one in counted), Fraction(0)),))
+            return Cost(
+                (sum((leaf.count * Fraction(amount) for leaf, amount in counted), Fraction(0)),)
+            )
         slack = part_of(self.target.slack, self.plans)
         refuse_without_slack(slack)
         return Cost((squared(least_mu(parts, relation, slack)),), slack)

@@ -153,10 +153,10 @@ class LoggedTraining:
         """Return `make_private` with an observer on what it returns."""
 
         def observed(*arguments: Any, **options: Any) -> Any:
-            made = make_private(*arguments, **options)
-            module, optimizer, *_, data_loader = made
+            private_parts = make_private(*arguments, **options)
+            module, optimizer, *_, data_loader = private_parts
             self.observe(optimizer, data_loader, module)
-            return made
+            return private_parts
 
         return observed
 

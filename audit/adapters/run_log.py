@@ -51,7 +51,7 @@ from ...accountant.records import (
     StreamRange,
 )
 from ...fl.log import LogWriter
-from ...fl.log.canonical import LOG
+from ...fl.log.hash_chain import LOG
 from ...fl.settings.logged_tables import LOOP_TABLE
 from .training_plan import OBSERVER, PHASE, StepFacts, TrainingPlan
 
@@ -230,7 +230,7 @@ class RunLog:
         """Write down that the steps of the last intent were made; nothing where there is none."""
         if self._intent is None:
             return
-        made = len(self._sizes)
+        steps_taken = len(self._sizes)
         facts, seq = self._facts, self._intent
         self._intent = None
         sealed = self._writer.seal({"batch_sizes": self._sizes, "skipped": self._skipped})
@@ -244,7 +244,7 @@ class RunLog:
                 self._number,
                 seq,
                 tuple(self._ranges),
-                draws=made,
+                draws=steps_taken,
                 values=self._values,
                 clip_enforced=facts.bounded,
                 normaliser=divided,

@@ -172,7 +172,7 @@ class TrainingPlan:
         """The epsilon of the promise: as stated, or what the plan proves, rounded up."""
         if self.epsilon is not None:
             return self.epsilon
-        return float(rounding.bare(self.guarantee.epsilon.upper))
+        return float(rounding.plain(self.guarantee.epsilon.upper))
 
     def to_json(self) -> dict[str, object]:
         """Return the plan as the first line of a log holds it, every number as a string."""
@@ -222,7 +222,7 @@ class StepFacts:
     def event(self, plan: TrainingPlan, steps: int) -> ev.Event:
         """Return what the loop accounts of so many steps: the plan's sampler, and the noise added.
 
-        That is what a library beside it counts; whether the facts support it, an audit decides.
+        That is what another library counts; whether the facts support it, an audit decides.
         """
         if self.noise <= 0.0:
             return ev.NoGuarantee("a step was made without noise")

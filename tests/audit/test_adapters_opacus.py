@@ -26,7 +26,7 @@ from privplan.audit.adapters import opacus as adapter
 from privplan.audit.budget import audit_budget
 from privplan.audit.verify import verify
 from privplan.fl.log import LogWriter, Sidecar
-from privplan.fl.log.canonical import LOG
+from privplan.fl.log.hash_chain import LOG
 
 from .opacus_trainings import (
     BY_RECORDS,

@@ -20,7 +20,7 @@ from privplan.audit.budget import audit_budget
 from privplan.audit.configuration.first_line import missing_from_first_line
 from privplan.audit.verify import verify
 from privplan.fl.log import Sidecar
-from privplan.fl.log.canonical import LOG, SEALED
+from privplan.fl.log.hash_chain import LOG, SEALED
 
 from .logs import rechained
 
