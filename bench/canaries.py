@@ -24,7 +24,6 @@ from rich.console import Console
 from verdicts import Verdict, grid, progress, seconds, yes
 
 from privplan.audit.canaries import claim_tier, rehearse, robust_tier
-from privplan.fl.settings.file import parse
 from privplan.fl.settings.schema import (
     DataSettings,
     PrivacySettings,
@@ -32,6 +31,7 @@ from privplan.fl.settings.schema import (
     Settings,
     TrainingSettings,
 )
+from privplan.fl.settings.toml_file import parse
 
 CANARY_COUNT = 100_000
 RECORD_COUNT = 455

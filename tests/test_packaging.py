@@ -208,7 +208,7 @@ def test_readme_shows_what_an_encrypted_run_promises(tmp_path: Path) -> None:
     """Its numbers, for each observer, from the plan alone: the run itself is in the slow tests."""
     from privplan.accountant import rounding
     from privplan.fl.running.preparation import prepare
-    from privplan.fl.settings.file import parse
+    from privplan.fl.settings.toml_file import parse
 
     _files(tmp_path)
     guarantees = prepare(

@@ -26,7 +26,7 @@ the past.  **mu^2**: outside of what tells, of probability at most the largest s
 bounds the run by S + delta_mu(e) with mu^2 the largest sum.  **Pairs**: outside of what tells, of
 probability at most the sum of the d, the sum of the losses is at most that of the e.
 
-**A pool beside another budget.**  A pool (E2, D2) that was split off before the first claim, beside
+**A pool with another budget.**  A pool (E2, D2) that was split off before the first claim, with
 a budget kept in any currency here for (E1, D1), each spent only by what is charged to it: together
 they are (E1 + E2, D1 + D2).  Under P, write the likelihood ratio of everything as L M, with M that
 of the pool's draws.  But for a part of weight D2, M <= e^E2, so

@@ -130,7 +130,7 @@ def _of_unit(run: CheckedRun) -> Proof:
         return proofs["poisson"]
     proof = _enveloping(known, proofs)
     if run.settings.rate is not None and run.settings.rate < 1.0:
-        # Who says a rate, or a batch, cannot state full batches beside it.
+        # Who says a rate, or a batch, cannot state full batches with it.
         return replace(proof, unsettled=proof.unsettled | {"full"})
     return proof
 

@@ -15,7 +15,7 @@ from ...accountant.errors import InvalidInput, PrivplanError
 from ...accountant.records import Reach, RoundIntent, RoundRelease
 from ...accountant.records.field_codec import LATER
 from ...fl.declarations.declaration import HELD_OUT, NORMALISE
-from ...fl.frame import expected_log, expected_opening, expected_votes
+from ...fl.frame import expected_log, expected_opening
 from ...fl.frame.expected_log import NotStated
 from ...fl.frame.expected_opening import AtMost
 from ..ledger.entries import Ledger, SpentIntent
@@ -283,7 +283,7 @@ class _LogComparison:
     ) -> expected_log.ExpectedPhase:
         """Return what votes state with what of them reaches whom, where that is known."""
         try:
-            reaches = expected_votes.reaches_of_votes(self.given, intent, phase)
+            reaches = expected_opening.reaches_of_votes(self.given, intent, phase)
         except NotStated as missing:
             self.missing.append(f"reaches of {intent.phase}: {missing}")
             return phase

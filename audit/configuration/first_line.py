@@ -15,8 +15,8 @@ from ...accountant.records import RunOpen
 from ...accountant.toml_source import toml_tables
 from ...fl.declarations.registry import exactly_named
 from ...fl.declarations.toml_keys import UNLOGGED_KEYS, may_be_unlogged
-from ...fl.settings.file import content_of, parse
 from ...fl.settings.logged_tables import tables_in
+from ...fl.settings.toml_file import content_of, parse
 
 CONFIG_FILE: Final = "config.toml"
 

@@ -24,9 +24,9 @@ from ...fl.declarations.registry import declaration_of, exactly_named
 from ...fl.declarations.toml_keys import UNLOGGED_KEYS
 from ...fl.observers.names import SILO, SILO_WITH_RECORDS
 from ...fl.running.resumption import require_same_settings
-from ...fl.settings.file import content_of, parse
 from ...fl.settings.logged_tables import idle_tables, tables_in
 from ...fl.settings.schema import NO_TRAINING, Settings
+from ...fl.settings.toml_file import content_of, parse
 from .first_line import CONFIG_FILE, compare_with_file, sentence_of
 from .logged_configuration import in_range, logged_value, refused
 

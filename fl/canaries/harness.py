@@ -43,7 +43,7 @@ class CanaryHarness(ABC, Generic[Seen]):
     """One rehearsal: a system's class says how units are placed, observed and scored.
 
     `system` has the plan and the opening of every run, `here` are the units of the run that is
-    being made, `observers` can be rehearsed, and `alone` says why nobody trains beside the
+    being made, `observers` can be rehearsed, and `alone` says why nobody trains with the
     canaries; all else is as `CanaryObservations` says.
     """
 

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 _SUM_WORK: Final = 4_000
 _SHARE_WORK: Final = 800
 _TABLE_WORK: Final = 30_000
-"""What a sum costs beside its protocol and its rows, in steps of half a microsecond: as such, for
+"""What a sum costs besides its protocol and its rows, in steps of half a microsecond: as such, for
 each share of noise, and where the clip moves, for the tables that noise of another width needs."""
 
 
@@ -59,7 +59,7 @@ def simulate(request: RehearsalRequest) -> CanaryObservations:
 
     Raises `Unsupported` for noise as published, which claims nothing that canaries could test, and
     for other observers; `InvalidInput` for one that the plan does not know, and where real users
-    are to be beside the canaries.
+    are to be with the canaries.
     """
     refuse_real_users(request, "Their updates would take the place of canaries.")
     if request.settings.as_published:

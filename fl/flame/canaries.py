@@ -3,7 +3,7 @@
 Who takes part is seen, so a unit is exchanged.  One that is in pulls its coordinates along signs of
 its own, and one that is out the other way; all signs turn round by round.  An update is ten clips
 long in each coordinate: a clip that is missing shows.  All other users' updates are 0, and dummies
-lie around 0: there is no quieter crowd with Laplace noise.
+lie around 0: there is no quieter round with Laplace noise.
 
 | observer | what is looked at, along the signs of a canary | against the claim |
 |---|---|---|
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from ..settings.schema import Settings
 
 _RUN_WORK: Final = 8_000
-"""What a round of a run costs beside its messages, in steps of half a microsecond."""
+"""What a round of a run costs besides its messages, in steps of half a microsecond."""
 
 _MESSAGE_WORK: Final = 3
 """What a message costs, in such steps."""
@@ -67,7 +67,7 @@ def simulate(request: RehearsalRequest) -> CanaryObservations:
     """Return what an observer sees of users that pull one way or the other.
 
     Raises `Unsupported` where nothing is claimed before the observer, `InvalidInput` for one that
-    the plan does not know and where real users are to be beside the canaries, and `ProtocolFault`
+    the plan does not know and where real users are to be with the canaries, and `ProtocolFault`
     for a round that is given up.
     """
     refuse_real_users(request, "Their updates would take the place of canaries.")

@@ -58,8 +58,8 @@ class CanaryView:
         if self.observer != SHUFFLER or self.system.reaches()[SHUFFLER].sees == "each":
             return False
         terms = self.terms
-        crowded = terms.padded_to is not None and terms.padded_to < terms.users
-        if terms.protocol == TOPK or (crowded and terms.table.overflow == "cap"):
+        over_full = terms.padded_to is not None and terms.padded_to < terms.users
+        if terms.protocol == TOPK or (over_full and terms.table.overflow == "cap"):
             raise Unsupported(
                 "A shuffler that sees sums is rehearsed where all that it leaves in them is sent.",
                 "Which coordinates are decoys, or which messages a cap left out, shows in them.",
@@ -119,11 +119,11 @@ class CanaryView:
             still = (terms.users - layout.room - self.taken_off) * quiet.variance
             return terms.chosen * canary.variance + share * (others + still)
         if layout.blocks:
-            # Quiet users have the first coordinates, beside a canary where it has these, too.
-            beside = 0 if layout.first else terms.users - 1
-            quiet_beside = max(0, beside - self.taken_off) * quiet.variance
-            dummies_beside = (self._places - 1 - beside) * scores.dummy.variance
-            each = canary.variance + quiet_beside + dummies_beside
+            # Quiet users have the first coordinates, with a canary where it has these, too.
+            quiet_users = 0 if layout.first else terms.users - 1
+            quiet_noise = max(0, quiet_users - self.taken_off) * quiet.variance
+            dummy_noise = (self._places - 1 - quiet_users) * scores.dummy.variance
+            each = canary.variance + quiet_noise + dummy_noise
             return terms.chosen * each
         sent = terms.chosen * self.kept
         dummies = terms.dimensions * self._places - terms.users * sent

@@ -270,7 +270,7 @@ def test_a_system_without_a_carrier_is_refused_with_what_to_do() -> None:
 def test_bad_requests_are_refused() -> None:
     with pytest.raises(InvalidInput, match="too many rows"):
         rehearse(settings("toy-rows"), canaries=10_001)
-    with pytest.raises(InvalidInput, match="Nobody trains beside the canaries of toy-rows"):
+    with pytest.raises(InvalidInput, match="Nobody trains with the canaries of toy-rows"):
         rehearse(settings("toy-rows"), canaries=10, real=True)
     with pytest.raises(InvalidInput, match="observer"):
         rehearse(settings("toy-rows"), canaries=10, observer="shuffler")

@@ -175,7 +175,7 @@ def test_what_is_not_rehearsed_is_refused() -> None:
     with pytest.raises(InvalidInput, match="observer"):
         rehearse(settings(), canaries=10, observer="server")
     assert own.data.name in PUBLIC_DATASETS
-    with pytest.raises(InvalidInput, match="Nobody trains beside"):
+    with pytest.raises(InvalidInput, match="Nobody trains with"):
         rehearse(settings(), canaries=10, observer="peer", real=True)
 
 

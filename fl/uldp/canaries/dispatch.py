@@ -75,12 +75,12 @@ def simulate(request: RehearsalRequest) -> CanaryObservations:
     present = spread(
         groups, request.silos, observer=request.observer, staying=_silos_present(request)
     )
-    beside = _beside(request) if request.real else None
-    first = 0 if beside is None else beside.federation.users
+    real_users = _real_users(request) if request.real else None
+    first = 0 if real_users is None else real_users.federation.users
     users = first + np.arange(units)
     if turns is not None:
         coins, users = turns.coins(coins), turns.users(units, first, request.silos)
-    if beside is not None:
+    if real_users is not None:
         settings = _with_steps(settings, float(users[-1] + 1) / first)
     weights = user_weights(settings.training.weighting, present)
     blocks: list[BlockRecorder] = []
@@ -108,7 +108,7 @@ def simulate(request: RehearsalRequest) -> CanaryObservations:
             present=present,
             coins=coins,
             users=users,
-            beside=beside,
+            real_users=real_users,
         )
     for block in blocks:
         note = (*seen.note, *block.notes)
@@ -234,7 +234,7 @@ def _knows_sample(request: RehearsalRequest) -> bool:
     return request.observer == SERVER and request.settings.privacy.sampling_rate < 1.0
 
 
-def _beside(request: RehearsalRequest) -> RealUsers:
+def _real_users(request: RehearsalRequest) -> RealUsers:
     """Return the real users of a public data set, and how they train."""
     from ...running.preparation import prepare
 
@@ -264,7 +264,7 @@ def _threads(request: RehearsalRequest) -> AbstractContextManager[None]:
 def _notes(request: RehearsalRequest) -> tuple[str, ...]:
     notes = []
     if request.real:
-        notes.append("public records were trained on beside the canaries")
+        notes.append("public records were trained on with the canaries")
     if _silos_present(request) < request.silos:
         notes.append("as many silos as the noise allows for were missing from every round")
     elif request.settings.security.dropouts:

@@ -12,12 +12,12 @@ from .bounds import Proof, proof_of
 from .checked_run import CheckedRun
 from .completions.completion import Completion
 
-Standing = Literal["false", "holds", "between", "open", "no-claim"]
+ClaimStatus = Literal["false", "holds", "between", "open", "no-claim"]
 """`false`: below the lower end.  `holds`: at or above the upper end.  `between`: neither.  `open`:
 facts are lacking that decide it."""
 
 
-def standing(claim: PrintedNumber | None, proof: Proof) -> Standing:
+def claim_status(claim: PrintedNumber | None, proof: Proof) -> ClaimStatus:
     """Return how a claim stands against a proof.
 
     A claim is rounded up by half its last digit, in favour of who printed it.
