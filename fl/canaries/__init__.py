@@ -7,7 +7,7 @@ them and what that scores (`CanaryHarness`); other packages may import all of th
 """
 
 from .federation import Coins, canary_federation, flip_coins, records_federation
-from .harness import CanaryHarness, ObserveUnits, View, observe_rounds
+from .harness import CanaryHarness, ObserveUnits, View, equal_shifts, observe_rounds
 from .injection import (
     MAX_CANARY_ROWS,
     MakeView,
@@ -71,6 +71,7 @@ __all__ = [
     "canary_sum",
     "canary_training",
     "carrier_of",
+    "equal_shifts",
     "flip_coins",
     "mask_pairs",
     "model_size",

@@ -10,11 +10,12 @@ Every run has a gate, an odometer and noise of its own, and the plan is certifie
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Final, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -150,6 +151,28 @@ class CanaryHarness(ABC, Generic[Seen]):
     def streams(self, run: int) -> Streams:
         """Return the protective randomness of a run."""
         return self.request.streams(run)
+
+
+_ROUNDING: Final = 1e-9
+"""A distance of a point from a line that is smaller is rounding."""
+
+
+def equal_shifts(distances: FloatArray) -> FloatArray:
+    """Return a rotation (n, n) after which all n of a pair's distances are the same.
+
+    Householder's reflection of distances / |distances| to (1, ..., 1) / sqrt(n).  The sum of what
+    is rotated is sqrt(n) times its projection on the pair: nothing of what parts show is lost.
+
+    >>> import numpy as np
+    >>> np.round(equal_shifts(np.array([3.0, 4.0])) @ np.array([3.0, 4.0]), 6).tolist()
+    [3.535534, 3.535534]
+    """
+    count = len(distances)
+    across = distances / np.sqrt(np.square(distances).sum()) - math.sqrt(1.0 / count)
+    square = float(np.square(across).sum())
+    if square < _ROUNDING**2:
+        return np.eye(count)
+    return np.asarray(np.eye(count) - 2.0 / square * np.outer(across, across))
 
 
 ObserveUnits: TypeAlias = "Callable[[Parameters, Parameters], FloatArray]"

@@ -42,13 +42,14 @@ from ..canaries import (
     CanaryObservations,
     RecordingAggregator,
     RehearsalRequest,
+    equal_shifts,
     mask_pairs,
     records_federation,
 )
 from ..frame.system import build
 from ..tables.record_shape import required_shape
 from ..training.local_training import NoTraining
-from .canary_pairs import PLANE, Canaries, PairGeometry, equal_shifts
+from .canary_pairs import PLANE, Canaries, PairGeometry
 from .settings import ReleaseSettings
 from .system import Statistics
 

@@ -90,8 +90,7 @@ a public seed deals records out to users and silos
 a public seed draws the labels that an experiment makes bad
     data/bad_labels.py call.integers call.permutation numpy.random.Generator
 an attacker's coins, signs and labels
-    statistics/canaries.py
-        call.integers call.permutation call.random numpy.random numpy.random.Generator
+    statistics/canaries.py call.integers call.permutation call.random
 an attacker's coins, and the streams of a rehearsal, in which there are no people
     canaries/request.py
         .accountant.randomness.Streams.secure .accountant.randomness.Streams.seeded numpy.random
