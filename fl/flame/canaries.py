@@ -13,7 +13,8 @@ lie around 0: there is no quieter crowd with Laplace noise.
 | shuffler, colluding; tuples | each message with its sender | the likelihood ratio itself |
 | shuffler that sees sums | these less its dummies, in coordinates that were sent | as the model |
 
-`canary_scores` says what is counted of a message, and `canary_patterns` where canaries lie.
+`canary_scores` says what is counted of a message, `canary_view` where canaries lie and how much
+noise lies along each.
 
 **How many.**  Where each has coordinates of its own (`topk`), a run has as many as there is room
 for; where all lie over all coordinates, an eighth of the users or of the coordinates; where each
@@ -41,26 +42,67 @@ shows more, which may still be within the claim.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, cast
 
+import numpy as np
+
+from ...accountant import events as ev
+from ...accountant.errors import Unsupported, counted
 from ..canaries import (
+    CANARY_NORM_IN_CLIPS,
+    CanaryHarness,
     CanaryObservations,
     RehearsalRequest,
-    flip_coins,
+    canary_federation,
     model_size,
-    refuse_real_users,
+    require_observer,
 )
-from .canary_runs import OBSERVERS, CanaryRuns
-from .settings import FlameSettings
+from ..frame.system import build
+from ..observers.names import ANALYZER, CLIENT, COLLUDING, MODEL, SHUFFLER
+from ..shuffling import Shuffling
+from ..shuffling.ideal import IdealShuffling
+from ..shuffling.rounds import checked_messages
+from ..training.local_training import NoTraining, UpdateBlock
+from .canary_view import CanaryView
+from .sealing_cost import processor_seconds, sealed_messages
+from .settings import SEALED, FlameSettings
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from ...accountant.arrays import FloatArray, IntArray
+    from ...accountant.mechanisms import Ticket
+    from ..data.federation import Indices
+    from ..frame.model import Parameters
     from ..settings.schema import Settings
+    from ..shuffling import ReceivedMessages, Terms
+    from ..shuffling.ideal import MixedSums
+    from .canary_scores import Scores
+    from .canary_view import WatchedTransport
+    from .system import Flame
+    from .terms import FlameTerms
 
 _RUN_WORK: Final = 8_000
 """What a round of a run costs beside its messages, in steps of half a microsecond."""
 
 _MESSAGE_WORK: Final = 3
 """What a message costs, in such steps."""
+
+OBSERVERS: Final = (MODEL, ANALYZER, CLIENT, SHUFFLER, COLLUDING)
+"""The observers that are rehearsed."""
+
+MOST_SEALED_SECONDS: Final = 25.0
+"""Most processor time of runs that go through ciphertexts."""
+
+
+def sealed_runs(settings: Settings, terms: FlameTerms, rounds: int, runs: int) -> int:
+    """Return how many runs have ciphertexts: the first ones, as many as fit into half a minute."""
+    if settings.of(FlameSettings).transport != SEALED:
+        return 0
+    messages = sealed_messages(terms.users, terms.sent, terms.dimensions, terms.padded_to)
+    return min(runs, int(MOST_SEALED_SECONDS / (rounds * processor_seconds(messages))))
 
 
 def simulate(request: RehearsalRequest) -> CanaryObservations:
@@ -70,21 +112,7 @@ def simulate(request: RehearsalRequest) -> CanaryObservations:
     the plan does not know and where real users are to be beside the canaries, and `ProtocolFault`
     for a round that is given up.
     """
-    refuse_real_users(request, "Their updates would take the place of canaries.")
-    rng = request.rng()
-    runs = CanaryRuns(request, flip_coins(request.canaries, rng), rng)
-    return CanaryObservations(
-        coins=runs.coins.into,
-        observations=runs.seen(),
-        shift=runs.view.shift,
-        rate=1.0,
-        plan=runs.system.plan(),
-        opening=runs.system.opening(),
-        rounds=runs.rounds,
-        looks=runs.view.looks,
-        rehearsable=OBSERVERS,
-        note=runs.notes(),
-    )
+    return FlameCanaries(request).simulated()
 
 
 def work(settings: Settings, silos: int, canaries: int) -> int:  # noqa: ARG001
@@ -97,3 +125,160 @@ def work(settings: Settings, silos: int, canaries: int) -> int:  # noqa: ARG001
     messages = max(users * sent, dimensions * (table.padded_to or 0))
     room = max(1, min(users // 8, dimensions // 8))
     return -(-canaries // room) * (_RUN_WORK + _MESSAGE_WORK * messages)
+
+
+class CanaryUpdates(NoTraining):
+    """A `LocalTraining` in which the first users are canaries, and the others' updates are 0.
+
+    `directions` (m, d) are those of the canaries by their coins, set before each run: +1, -1 or 0
+    of each coordinate, or more where it is favoured.  They turn round by round, so that noise that
+    is used again cancels out.
+    """
+
+    def __init__(self, dimensions: int, *, clip: float) -> None:
+        self._length = CANARY_NORM_IN_CLIPS * clip
+        self.directions: FloatArray = np.zeros((1, dimensions))
+
+    def initial(self) -> Parameters:
+        """Return the first model."""
+        return np.zeros(self.directions.shape[1])
+
+    def turn(self, number: int) -> float:
+        """Return which way canaries pull in round `number`: +1 or -1; public."""
+        return 1.0 if number % 2 == 0 else -1.0
+
+    def user_deltas(
+        self,
+        parameters: Parameters,  # noqa: ARG002
+        users: Sequence[Indices],  # noqa: ARG002
+        number: int,
+    ) -> Iterator[UpdateBlock]:
+        """Yield the updates of the canaries; all others have none."""
+        canaries = np.arange(len(self.directions))
+        rows = self._length * self.turn(number) * self.directions
+        yield UpdateBlock(canaries, np.zeros_like(canaries), rows)
+
+
+class WatchedIdeal(IdealShuffling):
+    """Messages on arrays."""
+
+    def __init__(self, terms: Terms, *, colluders: int, scores: Scores) -> None:
+        super().__init__(terms, colluders=colluders)
+        self._scores, self.arrived = scores, np.zeros(terms.dimensions)
+
+    def round(self, number: int, ticket: Ticket, messages: ArrayLike, **given: Any) -> MixedSums:
+        """Return the sums of a round."""
+        self.arrived = np.zeros(self.terms.dimensions)
+        self.sent, self.places = _sent(self.terms, messages, **given)
+        return super().round(number, ticket, messages, **given)
+
+    def add(self, sums: IntArray, coordinates: IntArray, values: IntArray) -> None:
+        """Add messages to the sums of their coordinates, and what is counted of them."""
+        super().add(sums, coordinates, values)
+        counted = self._scores.of(values)
+        self.arrived += np.bincount(coordinates, counted, minlength=len(self.arrived))
+
+
+class WatchedShuffling(Shuffling):
+    """Messages in ciphertexts, through the parties."""
+
+    def __init__(self, terms: Terms, *, colluders: int, scores: Scores) -> None:
+        super().__init__(terms, colluders=colluders)
+        self._scores, self.arrived = scores, np.zeros(terms.dimensions)
+
+    def round(
+        self, number: int, ticket: Ticket, messages: ArrayLike, **given: Any
+    ) -> ReceivedMessages:
+        """Return what the analyzer has of a round."""
+        self.sent, self.places = _sent(self.terms, messages, **given)
+        received = super().round(number, ticket, messages, **given)
+        self.arrived = self._scores.of(received.messages[:, :, 0]).sum(axis=1)
+        return received
+
+
+def _sent(
+    terms: Terms, messages: ArrayLike, *, places: ArrayLike | None = None, **_: object
+) -> tuple[IntArray, IntArray]:
+    sent, chosen = checked_messages(terms, messages, places)
+    return sent[:, :, 0], chosen
+
+
+class FlameCanaries(CanaryHarness["WatchedTransport"]):
+    """Users in runs of FLAME, and the messages or sums that are seen of them."""
+
+    observers = OBSERVERS
+    alone = "Their updates would take the place of canaries."
+
+    @cached_property
+    def training(self) -> CanaryUpdates:
+        """The training of every run."""
+        settings = self.request.settings
+        return CanaryUpdates(model_size(settings), clip=settings.training.clip)
+
+    @cached_property
+    def system(self) -> Flame:
+        """The system of every run; its transport and its canaries change."""
+        settings, observer = self.request.settings, self.request.observer
+        federation = canary_federation(np.ones((settings.data.users, 1), np.int64))
+        made = build(settings, federation, self.training, self.request.streams())
+        system = cast("Flame", made)
+        require_observer(system.plan(), observer, OBSERVERS)
+        event = system.views(system.promise.noise_multiplier)[observer]
+        if isinstance(event, ev.NoGuarantee):
+            raise Unsupported(
+                f"Nothing is claimed of {system.name} before this observer, so no canary tests it.",
+                f"It is known that {event.reason}.",
+                "See `privplan audit demo flame-topk`, which shows what that gives away.",
+            )
+        return system
+
+    @cached_property
+    def view(self) -> CanaryView:
+        """What the observer sees of a run."""
+        return CanaryView(self.request.observer, self.system)
+
+    @cached_property
+    def room(self) -> int:
+        return self.view.layout.room
+
+    @property
+    def looks(self) -> int:
+        return self.view.looks
+
+    @property
+    def shift(self) -> float:
+        return self.view.shift
+
+    @cached_property
+    def sealed(self) -> int:
+        """How many of the runs have ciphertexts."""
+        return sealed_runs(self.request.settings, self.system.terms, self.rounds, self.runs)
+
+    def notes(self) -> tuple[str, ...]:
+        notes = [f"{self.room} units at most in each of {counted(self.runs, 'run')}"]
+        if self.request.settings.of(FlameSettings).transport == SEALED and self.sealed < self.runs:
+            sealed = counted(self.sealed, "run")
+            notes.append(f"{sealed} with a ciphertext for each message, all others without")
+        if self.view.layout.apart:
+            notes.append("as is claimed, each message is seen with its sender")
+        return tuple(notes)
+
+    def place(self, run: int, units: IntArray) -> Flame:
+        layout, terms = self.view.layout, self.system.terms
+        self.signs, self.favoured = layout.signs(self.rng), layout.favoured(self.rng)
+        pulls = np.ones(len(self.signs))
+        pulls[: len(units)] = np.where(self.coins.into[units], 1.0, -1.0)
+        lengths = 1.0 if self.favoured is None else 1.0 + self.favoured
+        self.training.directions = pulls[:, None] * self.signs * lengths
+        kind = WatchedShuffling if run < self.sealed else WatchedIdeal
+        self.system.shuffling = self.transport = kind(
+            self.system.sent_terms, colluders=terms.colluders, scores=self.view.scores
+        )
+        return self.system
+
+    def observe(self, number: int, before: Parameters, after: Parameters) -> WatchedTransport:  # noqa: ARG002
+        return self.transport
+
+    def score(self, number: int, seen: WatchedTransport) -> FloatArray:
+        looks = self.view.seen(seen, self.signs, self.favoured) * self.training.turn(number)
+        return looks[:, : len(self.here)]

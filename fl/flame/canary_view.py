@@ -1,25 +1,119 @@
-"""What an observer sees of canaries in a round, and how much noise lies along each of them."""
+"""Where the canaries of one run lie, what an observer sees of them and how much noise is there.
+
+    simple, double    over all coordinates, each canary by signs of its own, +1 or -1 at random
+    topk              in k coordinates of its own, which are its largest
+
+Under `double` which coordinates a canary sends is drawn by the system; whichever they are, each of
+them pulls along the sign that the observer looks for there.  Its update is twice as long in k of
+them, its favoured ones, though the clip leaves the same of all: where the largest are sent, and not
+those that are drawn, more shows there than is claimed.  Two canaries by random signs are
+nearly orthogonal, and what one shows of the other is a part of its noise.  The other users' updates
+are 0, and so are the k coordinates that they send under `topk`, the first ones: beside each message
+of a canary there are dummies alone.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
 from ...accountant.errors import Unsupported
+from ..canaries import equal_shifts
 from ..observers.names import ANALYZER, CLIENT, COLLUDING, SHUFFLER
-from .canary_patterns import Layout
 from .canary_scores import scores_of
-from .terms import TOPK, FlameTerms
+from .terms import DOUBLE, TOPK, FlameTerms
 
 if TYPE_CHECKING:
-    from ...accountant.arrays import BoolArray, FloatArray
+    from ...accountant.arrays import BoolArray, FloatArray, IntArray
     from .canary_scores import Counted, Scores
-    from .canary_transport import WatchedTransport
     from .system import Flame
+
+
+class WatchedTransport(Protocol):
+    """The transport of a rehearsal: what was sent and what arrived in the last round.
+
+    `arrived` (d,) is what was counted of all messages of each coordinate; `sent` (users, k) are the
+    messages of the users, and `places` their coordinates.
+    """
+
+    arrived: FloatArray
+    sent: IntArray
+    places: IntArray
+
+
+MOST_OF_USERS: Final = 8
+MOST_OF_COORDINATES: Final = 8
+"""One in so many users, and of so many coordinates, is a canary where they pull all over."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The layout of canaries among the users of one run.
+
+    `known` users tell the observer what they sent, and are no canaries; with `apart` it sees each
+    message with its sender.
+    """
+
+    terms: FlameTerms
+    known: int
+    apart: bool
+
+    @property
+    def blocks(self) -> bool:
+        """Whether each canary has coordinates of its own."""
+        return self.terms.protocol == TOPK and self.terms.chosen < self.terms.dimensions
+
+    @cached_property
+    def first(self) -> int:
+        """The first coordinate in which canaries lie; quiet users have those before it."""
+        terms = self.terms
+        room = terms.dimensions >= 2 * terms.chosen
+        return terms.chosen if self.blocks and room and not self.apart else 0
+
+    @cached_property
+    def room(self) -> int:
+        """How many canaries lie in one run: 1 or more."""
+        terms, honest = self.terms, self.terms.users - self.known
+        if self.apart:  # where each message is seen by itself, nothing lies across another
+            return honest
+        if self.blocks:
+            return max(1, min(honest, (terms.dimensions - self.first) // terms.chosen))
+        return max(1, min(honest // MOST_OF_USERS, terms.dimensions // MOST_OF_COORDINATES))
+
+    def signs(self, rng: np.random.Generator) -> FloatArray:
+        """Return the signs of the canaries of a run, (room, d): +1, -1, and 0 where none lies."""
+        terms, room = self.terms, self.room
+        if not self.blocks:
+            return np.where(rng.random((room, terms.dimensions)) < 0.5, 1.0, -1.0)
+        signs = np.zeros((room, terms.dimensions))
+        np.put_along_axis(signs, self._places, rng.choice((-1.0, 1.0), self._places.shape), axis=1)
+        return signs
+
+    @property
+    def favours(self) -> bool:
+        """Whether canaries favour some coordinates: where others are drawn, and sums show them."""
+        terms = self.terms
+        return terms.protocol == DOUBLE and not self.apart and terms.chosen < terms.dimensions
+
+    def favoured(self, rng: np.random.Generator) -> BoolArray | None:
+        """Return which coordinates each canary favours, (room, d); None where it cannot choose."""
+        if not self.favours:
+            return None
+        terms = self.terms
+        order = rng.random((self.room, terms.dimensions)).argsort(axis=1)
+        return np.asarray(order < terms.chosen)
+
+    @cached_property
+    def _places(self) -> IntArray:
+        """The coordinates of each canary, where it has its own: (room, k)."""
+        firsts = np.zeros(self.room, np.int64)
+        if not self.apart:
+            firsts = self.first + self.terms.chosen * np.arange(self.room)
+        return firsts[:, None] + np.arange(self.terms.chosen)
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,8 +247,12 @@ class CanaryView:
         if favoured is None:
             looks = self._look(transport, signs)[None]
         else:
+            share = self.terms.chosen / self.terms.dimensions
+            # Both parts are brought to the noise of all coordinates, and rotated until the canary
+            # moves them alike: their sum is all of it.
+            sizes = np.sqrt([share, 1.0 - share])
             parts = [self._look(transport, signs * here) for here in (favoured, ~favoured)]
-            looks = _alike(np.array(parts), self.terms.chosen / self.terms.dimensions)
+            looks = equal_shifts(sizes) @ (np.array(parts) / sizes[:, None])
         return np.asarray(looks / math.sqrt(self.variance))
 
     def _look(self, transport: WatchedTransport, signs: FloatArray) -> FloatArray:
@@ -182,15 +280,3 @@ class CanaryView:
         totals = np.bincount(transport.places[others].ravel(), numbers, minlength=signs.shape[1])
         along = np.take_along_axis(signs, places, axis=1)
         return np.asarray((along * totals[places]).sum(axis=1))
-
-
-def _alike(parts: FloatArray, share: float) -> FloatArray:
-    """Return two numbers of each unit that it moves alike, (2, m), of which all of it is the sum.
-
-    The first part is seen in a `share` of the coordinates, and the second in all others: both are
-    brought to the noise of all of them, and rotated.
-    """
-    favoured, others = parts[0] / math.sqrt(share), parts[1] / math.sqrt(1.0 - share)
-    first, second = math.sqrt(share), math.sqrt(1.0 - share)
-    along, across = first * favoured + second * others, first * others - second * favoured
-    return np.array([along + across, along - across]) / math.sqrt(2.0)
