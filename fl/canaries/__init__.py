@@ -7,7 +7,14 @@ them and what that scores (`CanaryHarness`); other packages may import all of th
 """
 
 from .federation import Coins, canary_federation, flip_coins, records_federation
-from .harness import CanaryHarness, ObserveUnits, View, equal_shifts, observe_rounds
+from .harness import (
+    CanaryHarness,
+    MakeRounds,
+    ObserveUnits,
+    View,
+    equal_shifts,
+    observe_rounds,
+)
 from .injection import (
     MAX_CANARY_ROWS,
     MakeView,
@@ -20,6 +27,7 @@ from .injection import (
 from .local import CANARY_NORM_IN_CLIPS, CanaryLocalTraining, RealUsers
 from .memory_log import MemoryLog, RecordingAggregator
 from .rehearsal_rounds import (
+    AfterRound,
     by_phase,
     rounds_to_simulate,
     simulate_rounds,
@@ -51,11 +59,13 @@ __all__ = [
     "OBSERVER_SILO",
     "PUBLIC_DATASETS",
     "REHEARSABLE_OBSERVERS",
+    "AfterRound",
     "CanaryHarness",
     "CanaryLocalTraining",
     "CanaryObservations",
     "Carrier",
     "Coins",
+    "MakeRounds",
     "MakeView",
     "MemoryLog",
     "ObserveUnits",

@@ -1,6 +1,6 @@
 """The rehearsal of every system: how canaries enter, what is observed and what that scores.
 
-    place     puts some units into a run, and returns the system that makes its rounds
+    place     puts some units into a run, and returns what makes its rounds
     observe   what reaches the observer of a round
     score     one number of each of these units in each look, in units of the claimed noise
 
@@ -35,9 +35,15 @@ from .request import (
 
 if TYPE_CHECKING:
     from ...accountant import events as ev
+    from ...accountant.plan import Plan
+    from ..frame.opening import OpeningStatement
 
 Seen = TypeVar("Seen")
 """What reaches the observer of a round."""
+
+
+MakeRounds: TypeAlias = "Callable[[AfterRound], object]"
+"""Makes the rounds of a run, and calls what it is given after every one."""
 
 
 class CanaryHarness(ABC, Generic[Seen]):
@@ -66,8 +72,8 @@ class CanaryHarness(ABC, Generic[Seen]):
         self.coins: Coins = flip_coins(request.canaries, self.rng)
 
     @abstractmethod
-    def place(self, run: int, units: IntArray) -> System:
-        """Put units (n,) into run number `run`, from 0; return the system that makes its rounds."""
+    def place(self, run: int, units: IntArray) -> MakeRounds:
+        """Put units (n,) into run number `run`, from 0; return what makes its rounds."""
 
     @abstractmethod
     def observe(self, number: int, before: Parameters, after: Parameters) -> Seen:
@@ -92,9 +98,14 @@ class CanaryHarness(ABC, Generic[Seen]):
         return self.request.settings.privacy.neighbours == "replace-one"
 
     @cached_property
+    def stated(self) -> tuple[Plan, OpeningStatement]:
+        """The plan and the opening of the system, which are those of every run."""
+        return self.system.plan(), self.system.opening()
+
+    @cached_property
     def rounds(self) -> int:
         """How many rounds are made."""
-        return rounds_to_simulate(self.system.plan(), self.request.rounds)
+        return rounds_to_simulate(self.stated[0], self.request.rounds)
 
     @property
     def runs(self) -> int:
@@ -106,7 +117,7 @@ class CanaryHarness(ABC, Generic[Seen]):
 
         Raises as `require_observer`, and what the system raises.
         """
-        plan = self.system.plan()
+        plan, opening = self.stated
         require_observer(plan, self.request.observer, self.observers)
         seen = self.seen()
         return CanaryObservations(
@@ -115,7 +126,7 @@ class CanaryHarness(ABC, Generic[Seen]):
             shift=self.shift,
             rate=self.rate,
             plan=plan,
-            opening=self.system.opening(),
+            opening=opening,
             rounds=self.rounds,
             groups=self.groups,
             note=self.notes(),
@@ -141,16 +152,12 @@ class CanaryHarness(ABC, Generic[Seen]):
                 rows = slice((number - 1) * self.looks, number * self.looks)
                 shown[rows] = self.score(number, self.observe(number, before, after))
 
-            self.make(self.place(run, self.here), run, each)
+            self.place(run, self.here)(each)
         return seen
 
-    def make(self, system: System, run: int, each: AfterRound) -> None:
-        """Make the rounds of a run, and call `each` after every one."""
-        simulate_rounds(system, self.streams(run), rounds=self.request.rounds, each=each)
-
-    def streams(self, run: int) -> Streams:
-        """Return the protective randomness of a run."""
-        return self.request.streams(run)
+    def rounds_of(self, system: System, streams: Streams) -> MakeRounds:
+        """Return what makes the rounds of a system with these streams."""
+        return lambda each: simulate_rounds(system, streams, rounds=self.request.rounds, each=each)
 
 
 _ROUNDING: Final = 1e-9
@@ -212,8 +219,8 @@ class _ViewedRun(CanaryHarness[FloatArray]):
         self.shift, self.rate, self.groups = view.shift, view.rate, view.groups
         self._streams = streams
 
-    def place(self, run: int, units: IntArray) -> System:  # noqa: ARG002
-        return self.system
+    def place(self, run: int, units: IntArray) -> MakeRounds:  # noqa: ARG002
+        return self.rounds_of(self.system, self._streams)
 
     def observe(self, number: int, before: Parameters, after: Parameters) -> FloatArray:  # noqa: ARG002
         return self._view.look(before, after)
@@ -228,9 +235,6 @@ class _ViewedRun(CanaryHarness[FloatArray]):
 
     def notes(self) -> tuple[str, ...]:
         return self._view.note
-
-    def streams(self, run: int) -> Streams:  # noqa: ARG002
-        return self._streams
 
 
 def observe_rounds(

@@ -165,7 +165,7 @@ _BASIC: Final = Declaration(
     phases=phases_of,
     determines=f"{__package__}.expected_schemes:BASIC",
     sealed=of_schemes,
-    carrier=f"{__package__}.canaries:simulate",
+    carrier=f"{__package__}.pca_canaries:simulate",
     canaries=1_000,
 )
 

@@ -54,6 +54,7 @@ from ..canaries import (
     OBSERVER_SILO,
     CanaryHarness,
     CanaryObservations,
+    MakeRounds,
     RecordingAggregator,
     RehearsalRequest,
     canary_federation,
@@ -308,7 +309,7 @@ class DiscoCanaries(CanaryHarness[list[KeptSum]]):
             notes.append("as is claimed, all other peers tell what they sent")
         return tuple(notes)
 
-    def place(self, run: int, units: IntArray) -> RehearsedDisco:
+    def place(self, run: int, units: IntArray) -> MakeRounds:
         settings, silos, system = self.request.settings, self.request.silos, self.system
         pulls, signs = np.ones(self.room), np.ones(self.room)
         pulls[: len(units)] = np.where(self.coins.into[units], 1.0, -1.0)
@@ -320,7 +321,7 @@ class DiscoCanaries(CanaryHarness[list[KeptSum]]):
         if run < self.carried:
             by = aggregator(settings.security, silos, fewest=system.schedule.smallest)
         system.aggregator = self.recorder = RecordingAggregator(by, keep=self.looks)
-        return system
+        return self.rounds_of(system, self.request.streams(run))
 
     def observe(self, number: int, before: Parameters, after: Parameters) -> list[KeptSum]:  # noqa: ARG002
         kept = list(self.recorder.kept)

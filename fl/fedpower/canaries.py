@@ -45,6 +45,7 @@ from ..canaries import (
     CANARY_NORM_IN_CLIPS,
     CanaryHarness,
     CanaryObservations,
+    MakeRounds,
     RecordingAggregator,
     RehearsalRequest,
     mask_pairs,
@@ -240,7 +241,7 @@ class PowerCanaries(CanaryHarness[Products]):
             f"{self.room} units at most in each of many runs",
         )
 
-    def place(self, run: int, units: IntArray) -> PowerIteration:
+    def place(self, run: int, units: IntArray) -> MakeRounds:
         self.pairs = self._pairs(len(units), self._first_basis())
         system = self._built(self._with_canaries(units), run)
         self.recorder = RecordingAggregator(system.aggregator, missing=self.request.missing)
@@ -248,7 +249,7 @@ class PowerCanaries(CanaryHarness[Products]):
         self.removal = RehearsedRemoval(self.rng)
         if isinstance(system, FedPowerUtility):
             system.remove_noise_by(self.removal)
-        return system
+        return self.rounds_of(system, self.request.streams(run))
 
     def observe(self, number: int, before: Parameters, after: Parameters) -> Products:  # noqa: ARG002
         basis = before.reshape(self.bound.dimension, self.bound.rank)

@@ -54,6 +54,7 @@ from ..canaries import (
     CANARY_NORM_IN_CLIPS,
     CanaryHarness,
     CanaryObservations,
+    MakeRounds,
     RehearsalRequest,
     canary_federation,
     model_size,
@@ -263,7 +264,7 @@ class FlameCanaries(CanaryHarness["WatchedTransport"]):
             notes.append("as is claimed, each message is seen with its sender")
         return tuple(notes)
 
-    def place(self, run: int, units: IntArray) -> Flame:
+    def place(self, run: int, units: IntArray) -> MakeRounds:
         layout, terms = self.view.layout, self.system.terms
         self.signs, self.favoured = layout.signs(self.rng), layout.favoured(self.rng)
         pulls = np.ones(len(self.signs))
@@ -274,7 +275,7 @@ class FlameCanaries(CanaryHarness["WatchedTransport"]):
         self.system.shuffling = self.transport = kind(
             self.system.sent_terms, colluders=terms.colluders, scores=self.view.scores
         )
-        return self.system
+        return self.rounds_of(self.system, self.request.streams(run))
 
     def observe(self, number: int, before: Parameters, after: Parameters) -> WatchedTransport:  # noqa: ARG002
         return self.transport

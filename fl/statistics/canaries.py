@@ -40,6 +40,7 @@ from ..canaries import (
     CANARY_NORM_IN_CLIPS,
     CanaryHarness,
     CanaryObservations,
+    MakeRounds,
     RecordingAggregator,
     RehearsalRequest,
     equal_shifts,
@@ -219,14 +220,14 @@ class GramCanaries(CanaryHarness[Arriving]):
         less = f"a unit moves what is seen by {share:.2f} of the bound that is claimed"
         return (note, less) if share < 0.999 else (note,)
 
-    def place(self, run: int, units: IntArray) -> Statistics:  # noqa: ARG002
+    def place(self, run: int, units: IntArray) -> MakeRounds:
         system, request = self.system, self.request
         self.canaries = self._drawn(len(units))
         system.setup = replace(system.setup, federation=self._federation(units, self.canaries))
         sums = aggregator(request.settings.security, request.silos, whole_ring=True)
         self.recorder = RecordingAggregator(sums, missing=request.missing)
         system.aggregator = self.recorder
-        return system
+        return self.rounds_of(system, request.streams(run))
 
     def observe(self, number: int, before: Parameters, after: Parameters) -> Arriving:  # noqa: ARG002
         weights = self.fractions[self.here] / self.reach[self.here, None]

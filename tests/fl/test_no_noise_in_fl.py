@@ -65,7 +65,7 @@ an attacker's directions, which are public
 an attacker's signs and favoured coordinates
     flame/canary_view.py call.random numpy.random numpy.random.Generator
 an attacker's rows and directions, which are public
-    delm/pca_canaries.py call.normal numpy.random numpy.random.Generator
+    delm/pca_canaries.py call.normal
 models of one's own: their public first weights, random public records at the door, the states of
 generators that are put back, and layers that drop out by the run's seeds
     models/chance.py

@@ -28,6 +28,7 @@ from ...canaries import (
     OBSERVER_SILO,
     CanaryHarness,
     CanaryObservations,
+    MakeRounds,
     RecordingAggregator,
     RehearsalRequest,
     canary_federation,
@@ -118,12 +119,12 @@ class NaiveCanaries(CanaryHarness[float]):
         half = self.request.settings.training.clip * self.silos_seen / self.noise
         return half if self.replaced else 2.0 * half
 
-    def place(self, run: int, units: IntArray) -> UldpNaive:  # noqa: ARG002
+    def place(self, run: int, units: IntArray) -> MakeRounds:
         (user,), settings, silos = units, self.request.settings, self.request.silos
         self.local.into, self.local.sign = bool(self.coins.into[user]), self.coins.signs[user]
         self.recorder = RecordingAggregator(aggregator(settings.security, silos))
         self.system.aggregator = self.recorder
-        return self.system
+        return self.rounds_of(self.system, self.request.streams(run))
 
     def observe(self, number: int, before: Parameters, after: Parameters) -> float:  # noqa: ARG002
         # The server's step is undone: x moved by eta_g / |S| times the sum.
