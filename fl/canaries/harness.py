@@ -15,13 +15,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Final, Generic, TypeAlias, TypeVar
+from typing import ClassVar, Final, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
+from ...accountant import events as ev
 from ...accountant.arrays import BoolArray, FloatArray, IntArray
+from ...accountant.plan import Plan
 from ...accountant.randomness import Streams
 from ..frame.model import Parameters
+from ..frame.opening import OpeningStatement
 from ..frame.system import System
 from .federation import Coins, flip_coins
 from .rehearsal_rounds import AfterRound, rounds_to_simulate, simulate_rounds
@@ -32,11 +35,6 @@ from .request import (
     refuse_real_users,
     require_observer,
 )
-
-if TYPE_CHECKING:
-    from ...accountant import events as ev
-    from ...accountant.plan import Plan
-    from ..frame.opening import OpeningStatement
 
 Seen = TypeVar("Seen")
 """What reaches the observer of a round."""

@@ -17,16 +17,20 @@ import inspect
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, TypeAlias, cast
+from typing import Final, TypeAlias, cast
 
 import numpy as np
 
 from ...accountant import validate
 from ...accountant.arrays import FloatArray, IntArray
 from ...accountant.errors import InvalidInput, Unsupported
+from ..data.federation import Federation
 from ..declarations.registry import declaration_or_none, declared
-from ..frame.system import SystemFactory, build
+from ..frame.model import Parameters
+from ..frame.system import System, SystemFactory, build
+from ..frame.user_sum import UserSum
 from ..observers.names import SILO
+from ..settings.schema import Settings
 from .federation import Coins, canary_federation, flip_coins
 from .harness import View, observe_rounds
 from .local import CANARY_NORM_IN_CLIPS, CanaryLocalTraining, RealUsers
@@ -39,13 +43,6 @@ from .request import (
     refuse_real_users,
     require_observer,
 )
-
-if TYPE_CHECKING:
-    from ..data.federation import Federation
-    from ..frame.model import Parameters
-    from ..frame.system import System
-    from ..frame.user_sum import UserSum
-    from ..settings.schema import Settings
 
 
 def carrier_of(settings: Settings) -> Carrier:

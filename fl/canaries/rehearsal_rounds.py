@@ -6,23 +6,21 @@ All that canaries need to know about phases, and about how a round is made, is h
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 from ...accountant.errors import Unsupported
 from ...accountant.mechanisms import Gate
 from ...accountant.odometer import Odometer
+from ...accountant.plan import Plan, PlannedPhase
 from ...accountant.randomness import Streams
 from ..frame import phases
+from ..frame.model import Parameters
 from ..frame.phases import rounds_by_phase
 from ..frame.rounds import simulated_rounds
+from ..frame.system import System
 from .memory_log import MemoryLog
-
-if TYPE_CHECKING:
-    from ...accountant.plan import Plan, PlannedPhase
-    from ..frame.model import Parameters
-    from ..frame.system import System
 
 AfterRound: TypeAlias = "Callable[[int, Parameters, Parameters], None]"
 """Called after a release with its round, the model before it and the model after it."""

@@ -11,23 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 import numpy as np
 
+from ...accountant import events as ev
 from ...accountant import validate
 from ...accountant.arrays import BoolArray, FloatArray, IntArray
 from ...accountant.errors import InvalidInput, Unsupported
+from ...accountant.plan import Plan
 from ...accountant.randomness import Streams
+from ..frame.opening import OpeningStatement
 from ..observers.names import MODEL, SERVER, SILO
 from ..observers.words import phrase
-
-if TYPE_CHECKING:
-    from ...accountant import events as ev
-    from ...accountant.plan import Plan
-    from ..frame.opening import OpeningStatement
-    from ..settings.schema import Settings
-    from .memory_log import RecordingAggregator
+from ..settings.schema import Settings
+from .memory_log import RecordingAggregator
 
 _ATTACKER: Final = 20
 """Names the stream of the attacker's own randomness: coins, signs and columns."""

@@ -31,7 +31,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
 import numpy as np
 
@@ -41,10 +41,11 @@ from ...accountant.errors import Unsupported
 from ...accountant.mechanisms import Gate, WishartGram
 from ...accountant.mechanisms.gram_rows import gram_total
 from ...accountant.odometer import Odometer
-from ...accountant.plan import PlannedPhase, plan_given_noise
+from ...accountant.plan import Plan, PlannedPhase, plan_given_noise
 from ..aggregation.sums import PlainAggregator
 from ..canaries import (
     CANARY_NORM_IN_CLIPS,
+    AfterRound,
     CanaryHarness,
     CanaryObservations,
     MakeRounds,
@@ -53,21 +54,17 @@ from ..canaries import (
     RehearsalRequest,
     records_federation,
 )
+from ..data.federation import Federation, Task
+from ..frame.model import Parameters
+from ..frame.opening import OpeningStatement
 from ..frame.system import build
 from ..observers.names import ANALYZER, MODEL, SERVER, SHUFFLER
 from ..tables.record_shape import required_shape
 from ..training.local_training import NoTraining
 from .pca import PcaRelease
 from .pca_terms import PCA, WISHART, PcaTerms
+from .scheme import DelmScheme
 from .settings import NO_PCA, DelmSettings
-
-if TYPE_CHECKING:
-    from ...accountant.plan import Plan
-    from ..canaries import AfterRound
-    from ..data.federation import Federation, Task
-    from ..frame.model import Parameters
-    from ..frame.opening import OpeningStatement
-    from .scheme import DelmScheme
 
 REHEARSED_FEATURES: Final = 8
 """Columns of a covariance that is rehearsed: what is shown of a row does not depend on them."""

@@ -40,15 +40,17 @@ from __future__ import annotations
 import math
 from functools import cached_property
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 
 from ...accountant import events as ev
+from ...accountant.arrays import FloatArray, IntArray
 from ...accountant.errors import Unsupported, counted
+from ...accountant.mechanisms import Gate, Gaussian
 from ..aggregation.choice import aggregator
 from ..aggregation.residuals import Residuals
-from ..aggregation.sums import PlainAggregator
+from ..aggregation.sums import Aggregator, PlainAggregator
 from ..canaries import (
     CANARY_NORM_IN_CLIPS,
     OBSERVER_SILO,
@@ -62,22 +64,16 @@ from ..canaries import (
     mask_pairs,
     require_observer,
 )
+from ..data.federation import Indices
+from ..frame.model import Parameters, Round
 from ..frame.setup import setup
+from ..frame.state import Arrays, State
 from ..observers.names import COORDINATOR, MODEL, PEER
-from ..training.local_training import NoTraining
+from ..settings.schema import Settings
+from ..training.local_training import NoTraining, Rows
 from . import clip_rules
 from .settings import FIXED, LOCAL, QUANTILE, DiscoSettings
 from .system import CLIP, Disco, schedule_of
-
-if TYPE_CHECKING:
-    from ...accountant.arrays import FloatArray, IntArray
-    from ...accountant.mechanisms import Gate, Gaussian
-    from ..aggregation.sums import Aggregator
-    from ..data.federation import Indices
-    from ..frame.model import Parameters, Round
-    from ..frame.state import Arrays, State
-    from ..settings.schema import Settings
-    from ..training.local_training import Rows
 
 OBSERVERS: Final = (MODEL, PEER, COORDINATOR)
 """The observers that are rehearsed."""

@@ -34,13 +34,14 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, TypeAlias, cast
+from typing import Final, TypeAlias, cast
 
 import numpy as np
 
 from ...accountant.arrays import FloatArray, IntArray
 from ...accountant.errors import Unsupported
 from ...accountant.mechanisms import NoisyProduct
+from ...accountant.sensitivity.product import ProductBound
 from ..canaries import (
     CANARY_NORM_IN_CLIPS,
     CanaryHarness,
@@ -51,20 +52,17 @@ from ..canaries import (
     mask_pairs,
     records_federation,
 )
+from ..data.federation import Federation
+from ..frame.model import Parameters
 from ..frame.system import build
 from ..observers.names import MODEL, SERVER
+from ..settings.schema import Settings
 from ..tables.record_shape import shape_in
 from ..training.local_training import NoTraining
 from .canary_pairs import CanaryPairs, canary_pairs, directions_each
 from .power import PowerIteration
 from .settings import FedPowerSettings
 from .utility import FedPowerUtility
-
-if TYPE_CHECKING:
-    from ...accountant.sensitivity.product import ProductBound
-    from ..data.federation import Federation
-    from ..frame.model import Parameters
-    from ..settings.schema import Settings
 
 REHEARSED_COLUMNS: Final = 64
 """Columns and directions of a rehearsal, unless the unit decides: canaries of one run."""

@@ -11,20 +11,16 @@ another design, or other rounds, would be chosen; `fedpower-power` is rehearsed 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...accountant.errors import Unsupported
 from ..canaries import CanaryObservations, RehearsalRequest
+from ..settings.schema import Settings
 from ..statistics.canaries import releases_work, simulate_releases
 from ..tables.record_shape import shape_in
 from .planner import ONE_SHOT, chosen_design
 from .run_terms import gram_settings
 from .settings import FedPowerSettings
-
-if TYPE_CHECKING:
-    from ..canaries import CanaryObservations, RehearsalRequest
-    from ..settings.schema import Settings
-
 
 USUAL_COLUMNS: Final = 64
 """Columns of a release that is rehearsed, where the configuration does not fix them."""

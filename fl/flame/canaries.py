@@ -44,12 +44,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ...accountant import events as ev
+from ...accountant.arrays import FloatArray, IntArray
 from ...accountant.errors import Unsupported, counted
+from ...accountant.mechanisms import Ticket
 from ..canaries import (
     CANARY_NORM_IN_CLIPS,
     CanaryHarness,
@@ -60,30 +63,21 @@ from ..canaries import (
     model_size,
     require_observer,
 )
+from ..data.federation import Indices
+from ..frame.model import Parameters
 from ..frame.system import build
 from ..observers.names import ANALYZER, CLIENT, COLLUDING, MODEL, SHUFFLER
-from ..shuffling import Shuffling
-from ..shuffling.ideal import IdealShuffling
+from ..settings.schema import Settings
+from ..shuffling import ReceivedMessages, Shuffling, Terms
+from ..shuffling.ideal import IdealShuffling, MixedSums
 from ..shuffling.rounds import checked_messages
 from ..training.local_training import NoTraining, UpdateBlock
-from .canary_view import CanaryView
+from .canary_scores import Scores
+from .canary_view import CanaryView, WatchedTransport
 from .sealing_cost import processor_seconds, sealed_messages
 from .settings import SEALED, FlameSettings
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from ...accountant.arrays import FloatArray, IntArray
-    from ...accountant.mechanisms import Ticket
-    from ..data.federation import Indices
-    from ..frame.model import Parameters
-    from ..settings.schema import Settings
-    from ..shuffling import ReceivedMessages, Terms
-    from ..shuffling.ideal import MixedSums
-    from .canary_scores import Scores
-    from .canary_view import WatchedTransport
-    from .system import Flame
-    from .terms import FlameTerms
+from .system import Flame
+from .terms import FlameTerms
 
 _RUN_WORK: Final = 8_000
 """What a round of a run costs beside its messages, in steps of half a microsecond."""

@@ -17,20 +17,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 import numpy as np
 
+from ...accountant.arrays import BoolArray, FloatArray, IntArray
 from ...accountant.errors import Unsupported
 from ..canaries import equal_shifts
 from ..observers.names import ANALYZER, CLIENT, COLLUDING, SHUFFLER
-from .canary_scores import scores_of
+from .canary_scores import Counted, Scores, scores_of
+from .system import Flame
 from .terms import DOUBLE, TOPK, FlameTerms
-
-if TYPE_CHECKING:
-    from ...accountant.arrays import BoolArray, FloatArray, IntArray
-    from .canary_scores import Counted, Scores
-    from .system import Flame
 
 
 class WatchedTransport(Protocol):

@@ -28,7 +28,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, TypeAlias, cast
+from typing import Final, TypeAlias, cast
 
 import numpy as np
 
@@ -47,17 +47,15 @@ from ..canaries import (
     mask_pairs,
     records_federation,
 )
+from ..data.federation import Federation
+from ..frame.model import Parameters
 from ..frame.system import build
+from ..settings.schema import Settings
 from ..tables.record_shape import required_shape
 from ..training.local_training import NoTraining
 from .canary_pairs import PLANE, Canaries, PairGeometry
 from .settings import ReleaseSettings
 from .system import Statistics
-
-if TYPE_CHECKING:
-    from ..data.federation import Federation
-    from ..frame.model import Parameters
-    from ..settings.schema import Settings
 
 ROWS_IN_CAPS: Final = 2
 """How many rows a unit has in a silo, in caps: a missing cap shows twofold."""

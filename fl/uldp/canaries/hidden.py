@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
 import numpy as np
 
@@ -34,14 +34,12 @@ from ...canaries import (
 from ...data.federation import Federation
 from ...frame.model import Parameters
 from ...frame.setup import Setup, setup
+from ...frame.system import System
 from ...observers.names import SERVER, SILO, SILO_WITH_RECORDS
 from ...parties.network import silo_name
+from ...settings.schema import Settings
 from ...training.local_training import LocalTraining
 from ..hidden_weights import UldpAvgHiddenWeights
-
-if TYPE_CHECKING:
-    from ...frame.system import System
-    from ...settings.schema import Settings
 
 STEP_OF_SYSTEM: Final = {"uldp-avg": "average", "uldp-sgd": "gradient"}
 """What a user gives, by system."""

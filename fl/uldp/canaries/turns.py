@@ -49,21 +49,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 import numpy as np
 
 from ....accountant.arrays import FloatArray, IntArray
 from ....accountant.errors import InvalidInput, counted
+from ....accountant.mechanisms import BandedGaussian
 from ....accountant.records import Block
 from ...canaries import Coins
+from ...frame.model import Parameters
+from ...frame.system import System
+from ...settings.schema import Settings
 from ..correlated import Schedule
-
-if TYPE_CHECKING:
-    from ....accountant.mechanisms import BandedGaussian
-    from ...frame.model import Parameters
-    from ...frame.system import System
-    from ...settings.schema import Settings
 
 MAX_USERS_TIMES_SILOS: Final = 5 * 10**7
 """Most users of all cohorts, canaries among them, times silos: memory holds tables of them."""
