@@ -8,12 +8,18 @@ them and what that scores (`CanaryHarness`); other packages may import all of th
 
 from .federation import Coins, canary_federation, flip_coins, records_federation
 from .harness import (
+    AfterRound,
     CanaryHarness,
     MakeRounds,
     ObserveUnits,
     View,
+    by_phase,
     equal_shifts,
     observe_rounds,
+    rounds_to_simulate,
+    simulate_rounds,
+    training_noise,
+    training_phase,
 )
 from .injection import (
     MAX_CANARY_ROWS,
@@ -26,14 +32,6 @@ from .injection import (
 )
 from .local import CANARY_NORM_IN_CLIPS, CanaryLocalTraining, RealUsers
 from .memory_log import MemoryLog, RecordingAggregator
-from .rehearsal_rounds import (
-    AfterRound,
-    by_phase,
-    rounds_to_simulate,
-    simulate_rounds,
-    training_noise,
-    training_phase,
-)
 from .rehearsal_settings import (
     PUBLIC_DATASETS,
     Work,

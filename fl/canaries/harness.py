@@ -4,8 +4,9 @@
     observe   what reaches the observer of a round
     score     one number of each of these units in each look, in units of the claimed noise
 
-A system gives these three; runs, coins, silos, rounds and what is returned of them are said here.
-Every run has a gate, an odometer and noise of its own, and the plan is certified once.
+A system gives these three; runs, coins, rounds and what is returned of them are said here.  Rounds
+are made in memory, every run has a gate, an odometer and noise of its own, and the plan is
+certified once.
 """
 
 from __future__ import annotations
@@ -15,19 +16,25 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Final, Generic, TypeAlias, TypeVar
+from typing import Final, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
 from ...accountant import events as ev
 from ...accountant.arrays import BoolArray, FloatArray, IntArray
-from ...accountant.plan import Plan
+from ...accountant.errors import Unsupported
+from ...accountant.mechanisms import Gate
+from ...accountant.odometer import Odometer
+from ...accountant.plan import Plan, PlannedPhase
 from ...accountant.randomness import Streams
+from ..frame import phases
 from ..frame.model import Parameters
 from ..frame.opening import OpeningStatement
+from ..frame.phases import rounds_by_phase
+from ..frame.rounds import simulated_rounds
 from ..frame.system import System
 from .federation import Coins, flip_coins
-from .rehearsal_rounds import AfterRound, rounds_to_simulate, simulate_rounds
+from .memory_log import MemoryLog
 from .request import (
     REHEARSABLE_OBSERVERS,
     CanaryObservations,
@@ -35,6 +42,71 @@ from .request import (
     refuse_real_users,
     require_observer,
 )
+
+AfterRound: TypeAlias = "Callable[[int, Parameters, Parameters], None]"
+"""Called after a release with its round, the model before it and the model after it."""
+
+
+def simulate_rounds(
+    system: System, streams: Streams, *, rounds: int | None = None, each: AfterRound
+) -> MemoryLog:
+    """Make the planned rounds of a system, or the first `rounds`, and return their log.
+
+    Gate, odometer and the order of intents and releases are those of a run; the log is in memory.
+    `each` is called after every release.  Raises what the system raises.
+    """
+    _require_models_only(system)
+    plan, opening, log = system.plan(), system.opening(), MemoryLog()
+    # Without a claim there is no budget that an odometer could refuse by.
+    promises = not opening.as_published and opening.claim.epsilon is not None
+    odometer = Odometer.for_plan(plan) if promises else None
+    gate = Gate(odometer, log, streams, unpromised=opening.as_published)
+    with np.errstate(all="ignore"):
+        for number, model, moved in simulated_rounds(system, gate, most=rounds):
+            each(number, model, moved.parameters)
+    return log
+
+
+def _require_models_only(system: System) -> None:
+    """Raise `Unsupported` for a system with a phase that releases something else than models."""
+    others = [phase.name for phase in system.phases if phase.once is not None]
+    if others:
+        raise Unsupported(
+            f"The phase {others[0]!r} of {system.name} is not rehearsed with canaries.",
+            "What is seen of a canary is how it moves a model, and this phase releases none.",
+            "Rehearse the system without it: its carrier says with which settings.",
+        )
+
+
+def rounds_to_simulate(plan: Plan, rounds: int | None = None) -> int:
+    """Return the number of rounds: those planned, or `rounds` if that is fewer."""
+    planned = sum(phase.rounds for phase in plan.phases)
+    return planned if rounds is None else min(rounds, planned)
+
+
+def by_phase(plan: Plan, rounds: int) -> list[int]:
+    """Return how many events of each phase the first `rounds` rounds of a plan are paid with.
+
+    One for each round, or for each block of rounds that they began: it is paid whole.
+    """
+    counts = zip(plan.phases, rounds_by_phase(plan.phases, rounds), strict=True)
+    return [
+        count if phase.blocks is None else -(-count * phase.blocks // phase.rounds)
+        for phase, count in counts
+    ]
+
+
+def training_phase(plan: Plan) -> PlannedPhase:
+    """Return the phase of a plan in which canaries take part: that of the models."""
+    return phases.training_phase(plan.phases)
+
+
+def training_noise(plan: Plan) -> float:
+    """Return the noise multiplier of that phase, which has one wherever something is promised."""
+    noise = training_phase(plan).noise_multiplier
+    assert noise is not None
+    return noise
+
 
 Seen = TypeVar("Seen")
 """What reaches the observer of a round."""
@@ -47,20 +119,14 @@ MakeRounds: TypeAlias = "Callable[[AfterRound], object]"
 class CanaryHarness(ABC, Generic[Seen]):
     """One rehearsal: a system's class says how units are placed, observed and scored.
 
-    `system` has the plan and the opening of every run, `here` are the units of the run that is
-    being made, `observers` can be rehearsed, and `alone` says why nobody trains beside the
-    canaries; all else is as `CanaryObservations` says.
+    `here` are the units of the run that is being made, `observers` can be rehearsed, and `alone`
+    says why nobody trains beside the canaries; all else is as `CanaryObservations` says.
     """
 
-    observers: ClassVar[tuple[str, ...]] = REHEARSABLE_OBSERVERS
-    alone: ClassVar[str] = "Its carrier puts in canaries alone."
-    partial: ClassVar[bool] = False
-    system: System
-    shift: float
+    observers: tuple[str, ...] = REHEARSABLE_OBSERVERS
+    alone: str = "Its carrier puts in canaries alone."
+    partial: bool = False
     rate: float = 1.0
-    looks: int = 1
-    groups: IntArray | None = None
-    event: ev.Event | None = None
     here: IntArray
 
     def __init__(self, request: RehearsalRequest) -> None:
@@ -82,9 +148,34 @@ class CanaryHarness(ABC, Generic[Seen]):
         """Return one number for each look and unit of the run: (looks, n), or (n,) for one look."""
 
     @cached_property
+    def system(self) -> System:
+        """The system whose plan and opening are those of every run."""
+        raise NotImplementedError
+
+    @cached_property
+    def shift(self) -> float:
+        """How far a unit moves each look, in units of noise: from 0, or from the middle."""
+        raise NotImplementedError
+
+    @cached_property
     def room(self) -> int:
         """How many units lie in one run, at most; usually all."""
         return len(self.coins)
+
+    @cached_property
+    def looks(self) -> int:
+        """How many numbers of a round are looked at for each unit."""
+        return 1
+
+    @cached_property
+    def groups(self) -> IntArray | None:
+        """The silo of each unit, where it has noise of its own."""
+        return None
+
+    @cached_property
+    def event(self) -> ev.Event | None:
+        """What is claimed of the rounds, where that is not the plan's own view of the observer."""
+        return None
 
     def notes(self) -> tuple[str, ...]:
         """Return what a reader must know of the rehearsal, after its runs."""
@@ -209,6 +300,10 @@ class View:
 
 class _ViewedRun(CanaryHarness[FloatArray]):
     """All units in one run of a system, which has them already, as a view shows them."""
+
+    system: System
+    shift: float
+    groups: IntArray | None
 
     def __init__(
         self, request: RehearsalRequest, system: System, coins: Coins, view: View, streams: Streams

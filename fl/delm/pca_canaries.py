@@ -138,7 +138,10 @@ class PcaCanaries(CanaryHarness[list[FloatArray]]):
         self.release = release
         self.apart = request.observer != MODEL
         """Whether the observer sees what each client sends."""
-        self.room = request.silos if self.apart else 1
+
+    @cached_property
+    def room(self) -> int:
+        return self.request.silos if self.apart else 1
 
     @cached_property
     def terms(self) -> PcaTerms:
@@ -171,9 +174,10 @@ class PcaCanaries(CanaryHarness[list[FloatArray]]):
     @cached_property
     def deviation(self) -> float:
         """The deviation of the noise in the statistic, in units of |x|^2 = 1."""
-        if self.wishart is not None:
-            return self.wishart.std**2 * math.sqrt(2.0 * self.freedom)
-        return self.terms.mechanism.share_std * math.sqrt(1 if self.apart else self.terms.silos)
+        mechanism = self.terms.mechanism
+        if isinstance(mechanism, WishartGram):
+            return mechanism.std**2 * math.sqrt(2.0 * self.freedom)
+        return mechanism.share_std * math.sqrt(1 if self.apart else self.terms.silos)
 
     @cached_property
     def shift(self) -> float:
@@ -239,7 +243,8 @@ class PcaCanaries(CanaryHarness[list[FloatArray]]):
         steps, unit = np.stack(seen), self.direction / np.linalg.norm(self.direction)
         middle = self.shift if self.replaced else 0.0
         if self.wishart is None:
-            return np.einsum("i,nij,j->n", unit, steps, unit) / self.deviation - middle
+            along = np.einsum("i,nij,j->n", unit, steps, unit)
+            return np.asarray(along / self.deviation - middle)
         removable = largest_removable(steps, unit)
         self.absent[self.here] = absent = removable < self.shortest
         mean = self.wishart.std**2 * self.freedom

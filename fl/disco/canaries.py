@@ -242,7 +242,6 @@ class DiscoCanaries(CanaryHarness[list[KeptSum]]):
             units %= self.room  # the records of every run are the same
         self.places = self.holders[units % len(self.holders)]
         """The peer of each canary: (m,)."""
-        self.groups = self.places if self.apart else None
 
     @cached_property
     def room(self) -> int:
@@ -280,6 +279,10 @@ class DiscoCanaries(CanaryHarness[list[KeptSum]]):
         event = self.system.views(self.system.promise.noise_multiplier)[self.request.observer]
         parts = event.events if isinstance(event, ev.Compose) else (event,)
         return np.array([part.noise_multiplier for part in parts if isinstance(part, ev.Gaussian)])
+
+    @cached_property
+    def groups(self) -> IntArray | None:
+        return self.places if self.apart else None
 
     @cached_property
     def looks(self) -> int:

@@ -202,7 +202,7 @@ class PowerCanaries(CanaryHarness[Products]):
         """The silo of each unit, (m,): the same ones in every run."""
         return self.request.silo_of[np.arange(len(self.coins)) % self.room]
 
-    @property
+    @cached_property
     def groups(self) -> IntArray | None:
         return self.silo_of if self.request.sees_each_silo else None
 

@@ -236,11 +236,11 @@ class FlameCanaries(CanaryHarness["WatchedTransport"]):
     def room(self) -> int:
         return self.view.layout.room
 
-    @property
+    @cached_property
     def looks(self) -> int:
         return self.view.looks
 
-    @property
+    @cached_property
     def shift(self) -> float:
         return self.view.shift
 

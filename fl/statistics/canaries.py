@@ -171,7 +171,7 @@ class GramCanaries(CanaryHarness[Arriving]):
             shares[np.arange(len(shares)), self.request.silo_of] = 1.0
         return shares
 
-    @property
+    @cached_property
     def groups(self) -> IntArray | None:
         apart = self.request.sees_each_silo and self.system.terms.unit != "user"
         return self.request.silo_of if apart else None

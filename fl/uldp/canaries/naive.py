@@ -140,7 +140,7 @@ class NaiveCanaries(CanaryHarness[float]):
         # The others pull against a user: where it is removed, the sum is at their end.
         return np.array([along if self.replaced else along + self.shift / 2.0])
 
-    @property
+    @cached_property
     def event(self) -> ev.Event | None:
         """What the paper takes the rounds for; None where the plan says what they are."""
         privacy = self.system.setup.privacy
