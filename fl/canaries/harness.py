@@ -282,16 +282,16 @@ class View:
     `look` returns one number for each unit, in units of the claimed noise, with the sign that the
     unit has in the round (`Coins.sign`).  Where the observer knows the sample, `joined` returns
     which units took part in the last round, `rate` is 1, and a round that a unit missed is recorded
-    as `missed`, half way between in and out.  Without `alternates` units keep their first sign.
-    Where a look at a round shows what a unit did in an earlier one, `shown` returns that round, and
-    its sign counts.
+    as `missed`; None: half way between in and out.  Without `alternates` units keep their first
+    sign.  Where a look at a round shows what a unit did in an earlier one, `shown` returns that
+    round, and its sign counts.
     """
 
     shift: float
     look: ObserveUnits
     rate: float = 1.0
     joined: Callable[[], BoolArray] | None = None
-    missed: float = 0.0
+    missed: float | None = None
     groups: IntArray | None = None
     note: tuple[str, ...] = ()
     alternates: bool = True
@@ -323,7 +323,8 @@ class _ViewedRun(CanaryHarness[FloatArray]):
         # With the sign taken out, a unit that is in is seen at +shift in every round.
         row = seen * (self.coins.sign(view.shown(number)) if view.alternates else self.coins.signs)
         if view.joined is not None:  # a round that a unit is known to have missed tells nothing
-            row = np.where(view.joined(), row, view.missed)
+            middle = 0.0 if self.replaced else view.shift / 2.0
+            row = np.where(view.joined(), row, middle if view.missed is None else view.missed)
         return row
 
     def notes(self) -> tuple[str, ...]:

@@ -41,8 +41,15 @@ class RecordingAggregator:
     arrived of as many as are to `keep`, the latest one last.
     """
 
-    def __init__(self, inner: Aggregator, *, missing: Collection[int] = (), keep: int = 0) -> None:
-        self._inner, self._missing = inner, frozenset(missing)
+    def __init__(
+        self,
+        inner: Aggregator,
+        *,
+        missing: Collection[int] = (),
+        keep: int = 0,
+        network: Network | None = None,
+    ) -> None:
+        self._inner, self._missing, self._network = inner, frozenset(missing), network
         self.kept: deque[tuple[dict[int, IntArray], IntArray]] = deque(maxlen=keep)
         self.sent: dict[int, IntArray] = {}
         self.sum: Sum | None = None
@@ -54,8 +61,8 @@ class RecordingAggregator:
 
     @property
     def network(self) -> Network | None:
-        """The network of the inner aggregator."""
-        return self._inner.network
+        """The network that was given, or else that of the inner aggregator."""
+        return self._network or self._inner.network
 
     def total(
         self,

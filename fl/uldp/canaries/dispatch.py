@@ -98,7 +98,6 @@ def simulate(request: RehearsalRequest) -> CanaryObservations:
             look,
             rate=settings.privacy.sampling_rate if joined is None else 1.0,
             joined=joined,
-            missed=0.0 if settings.privacy.neighbours == "replace-one" else shift / 2.0,
             groups=groups,
             note=_notes(request),
             shown=blocks[0].shown if blocks else int,
