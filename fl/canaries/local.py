@@ -91,10 +91,8 @@ class CanaryLocalTraining:
     ) -> Iterator[UpdateBlock]:
         """Yield what each user that takes part moves the model by, by user and silo."""
         if self._beside is not None:
-            real = self._real(users)
-            model = parameters[: self._width]
-            for block in self._beside.local.user_deltas(model, real, number):
-                yield self._widened(block)
+            model, real = parameters[: self._width], self._real(users)
+            yield from map(self._widened, self._beside.local.user_deltas(model, real, number))
         yield self._rows(users, number, 1.0)
 
     def user_gradients(
@@ -102,10 +100,8 @@ class CanaryLocalTraining:
     ) -> Iterator[UpdateBlock]:
         """Yield the gradients that move the model as `user_deltas` says: its negatives."""
         if self._beside is not None:
-            real = self._real(users)
-            model = parameters[: self._width]
-            for block in self._beside.local.user_gradients(model, real, number):
-                yield self._widened(block)
+            model, real = parameters[: self._width], self._real(users)
+            yield from map(self._widened, self._beside.local.user_gradients(model, real, number))
         yield self._rows(users, number, -1.0)
 
     def silo_deltas(self, parameters: Parameters, number: int) -> Rows:

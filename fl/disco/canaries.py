@@ -6,8 +6,8 @@ is claimed before the observer, what it sees in that direction is, in units of t
 
     x_t  ~  N(+-1 / z, 1)        whatever the clip C of the round is
 
-A row is ten clips long, of whatever round: a clip that is missing shows, and one that moves never
-leaves the canary behind.  Where tensors are clipped apart it has an equal part in each of two.
+A row is ten clips long, of whatever round: a clip that moves never leaves the canary behind.  Where
+tensors are clipped apart it has an equal part in each of two.
 
 | observer | what is looked at | where canaries lie |
 |---|---|---|
@@ -17,8 +17,7 @@ leaves the canary behind.  Where tensors are clipped apart it has an equal part 
 | coordinator, in the clear | each message | every peer |
 
 **How many.**  A peer's update is clipped as one, so a run has one canary in each peer; of records
-there are some hundreds.  There are as many runs as it takes, each with a gate, an odometer and
-noise of its own; the plan is certified once.
+there are some hundreds.
 
 **A quantile as the clip** is a second release in a round, of one number to which all peers add.
 There is one canary in a run, which moves both: in one direction its update is ten clips long, in
@@ -163,7 +162,6 @@ class CanaryTraining(NoTraining):
         )
 
     def initial(self) -> Parameters:
-        """Return the first model."""
         return np.zeros(len(self.holders) * self._tensors)
 
     def towards(self, number: int) -> FloatArray:
@@ -175,13 +173,11 @@ class CanaryTraining(NoTraining):
         return np.asarray(values.reshape(self._tensors, -1).sum(axis=0) / math.sqrt(self._tensors))
 
     def silo_deltas(self, parameters: Parameters, number: int) -> Rows:  # noqa: ARG002
-        """Return the update of each peer: (silos, D)."""
         rows = np.zeros((self._silos, len(self.holders) * self._tensors))
         rows[self.holders] = self._rows(number)
         return rows
 
     def record_gradients(self, models: Rows, chosen: Indices, step: int) -> Rows:  # noqa: ARG002
-        """Return the gradient of each record, which is a canary: (records, D)."""
         return -self._rows(step)[chosen]
 
     def _rows(self, number: int) -> Rows:
@@ -201,13 +197,11 @@ class RehearsedDisco(Disco):
 
     @cached_property
     def state(self) -> State:
-        """The state of the system."""
         return super().state
 
     def round(
         self, number: int, parameters: Parameters, gate: Gate, state: Arrays | None = None
     ) -> Round:
-        """Make one round."""
         last = self.initial_state() if state is None else state
         self.training.clip = float(last[CLIP][0]) if CLIP in last else self.setup.training.clip
         return super().round(number, parameters, gate, state)

@@ -8,8 +8,8 @@ variance 1 that is independent of earlier rounds and of other canaries (`canary_
 of at most the claim's shift.  No more is seen of a unit than that, so a sound run shows no more
 than is claimed.
 
-**The shape.**  r canaries lie in one run, along orthonormal directions in the span of the first Z;
-there are as many runs as it takes.  A bound depends on neither d nor r, so runs are rehearsed with
+**The shape.**  r canaries lie in one run, along orthonormal directions in the span of the first Z.
+A bound depends on neither d nor r, so runs are rehearsed with
 as many directions as columns: then every row lies in the span of every Z, and attains its bound in
 all rounds, by which the noise is tested hardest.  With fewer directions than columns a row would
 leave the span after the first round, unless other rows keep it there.

@@ -37,7 +37,7 @@ def simulate(request: RehearsalRequest) -> CanaryObservations:
 
 
 def work(settings: Settings, silos: int, canaries: int) -> int:
-    """Return the work of all releases, as `fl.canaries.rehearsal_cost.Work` says."""
+    """Return the work of all releases, as `fl.canaries.Work` says."""
     _require_one_shot(settings)
     return work_of_one_shot(settings, silos, canaries)
 
@@ -70,7 +70,7 @@ def simulate_one_shot(request: RehearsalRequest) -> CanaryObservations:
 
 
 def work_of_one_shot(settings: Settings, silos: int, canaries: int) -> int:
-    """Return the work of all releases, as `fl.canaries.rehearsal_cost.Work` says."""
+    """Return the work of all releases, as `fl.canaries.Work` says."""
     table, features = gram_settings(settings.of(FedPowerSettings)), _columns(settings)
     return releases_work(settings, table, silos, canaries, features=features, classes=0)
 

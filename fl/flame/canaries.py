@@ -13,13 +13,12 @@ lie around 0: there is no quieter crowd with Laplace noise.
 | shuffler, colluding; tuples | each message with its sender | the likelihood ratio itself |
 | shuffler that sees sums | these less its dummies, in coordinates that were sent | as the model |
 
-`canary_scores` says what is counted of a message, `canary_view` where canaries lie and how much
-noise lies along each.
+`canary_scores` says what is counted of a message, `canary_layout` where canaries lie and what
+they send.
 
 **How many.**  Where each has coordinates of its own (`topk`), a run has as many as there is room
 for; where all lie over all coordinates, an eighth of the users or of the coordinates; where each
-message is seen with its sender, all users.  There are as many runs as it takes, each with a gate,
-an odometer and noise of its own; the plan is certified once.
+message is seen with its sender, all users.
 
 **What the tests assume.**  That a unit that is in is told from one that is out no better than is
 claimed, which is so for any score, and the tests of the audit compare ranks alone: what is seen
@@ -42,42 +41,35 @@ shows more, which may still be within the claim.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
 from functools import cached_property
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from ...accountant import events as ev
 from ...accountant.arrays import FloatArray, IntArray
 from ...accountant.errors import Unsupported, counted
-from ...accountant.mechanisms import Ticket
 from ..canaries import (
-    CANARY_NORM_IN_CLIPS,
     CanaryHarness,
     CanaryObservations,
     MakeRounds,
     RehearsalRequest,
     canary_federation,
+    equal_shifts,
     model_size,
     require_observer,
 )
-from ..data.federation import Indices
 from ..frame.model import Parameters
 from ..frame.system import build
 from ..observers.names import ANALYZER, CLIENT, COLLUDING, MODEL, SHUFFLER
 from ..settings.schema import Settings
-from ..shuffling import ReceivedMessages, Shuffling, Terms
-from ..shuffling.ideal import IdealShuffling, MixedSums
-from ..shuffling.rounds import checked_messages
-from ..training.local_training import NoTraining, UpdateBlock
-from .canary_scores import Scores
-from .canary_view import CanaryView, WatchedTransport
+from .canary_layout import CanaryUpdates, Layout, WatchedIdeal, WatchedShuffling, WatchedTransport
+from .canary_scores import Counted, Scores, scores_of
 from .sealing_cost import processor_seconds, sealed_messages
 from .settings import SEALED, FlameSettings
 from .system import Flame
-from .terms import FlameTerms
+from .terms import TOPK, FlameTerms
 
 _RUN_WORK: Final = 8_000
 """What a round of a run costs beside its messages, in steps of half a microsecond."""
@@ -122,83 +114,7 @@ def work(settings: Settings, silos: int, canaries: int) -> int:  # noqa: ARG001
     return -(-canaries // room) * (_RUN_WORK + _MESSAGE_WORK * messages)
 
 
-class CanaryUpdates(NoTraining):
-    """A `LocalTraining` in which the first users are canaries, and the others' updates are 0.
-
-    `directions` (m, d) are those of the canaries by their coins, set before each run: +1, -1 or 0
-    of each coordinate, or more where it is favoured.  They turn round by round, so that noise that
-    is used again cancels out.
-    """
-
-    def __init__(self, dimensions: int, *, clip: float) -> None:
-        self._length = CANARY_NORM_IN_CLIPS * clip
-        self.directions: FloatArray = np.zeros((1, dimensions))
-
-    def initial(self) -> Parameters:
-        """Return the first model."""
-        return np.zeros(self.directions.shape[1])
-
-    def turn(self, number: int) -> float:
-        """Return which way canaries pull in round `number`: +1 or -1; public."""
-        return 1.0 if number % 2 == 0 else -1.0
-
-    def user_deltas(
-        self,
-        parameters: Parameters,  # noqa: ARG002
-        users: Sequence[Indices],  # noqa: ARG002
-        number: int,
-    ) -> Iterator[UpdateBlock]:
-        """Yield the updates of the canaries; all others have none."""
-        canaries = np.arange(len(self.directions))
-        rows = self._length * self.turn(number) * self.directions
-        yield UpdateBlock(canaries, np.zeros_like(canaries), rows)
-
-
-class WatchedIdeal(IdealShuffling):
-    """Messages on arrays."""
-
-    def __init__(self, terms: Terms, *, colluders: int, scores: Scores) -> None:
-        super().__init__(terms, colluders=colluders)
-        self._scores, self.arrived = scores, np.zeros(terms.dimensions)
-
-    def round(self, number: int, ticket: Ticket, messages: ArrayLike, **given: Any) -> MixedSums:
-        """Return the sums of a round."""
-        self.arrived = np.zeros(self.terms.dimensions)
-        self.sent, self.places = _sent(self.terms, messages, **given)
-        return super().round(number, ticket, messages, **given)
-
-    def add(self, sums: IntArray, coordinates: IntArray, values: IntArray) -> None:
-        """Add messages to the sums of their coordinates, and what is counted of them."""
-        super().add(sums, coordinates, values)
-        counted = self._scores.of(values)
-        self.arrived += np.bincount(coordinates, counted, minlength=len(self.arrived))
-
-
-class WatchedShuffling(Shuffling):
-    """Messages in ciphertexts, through the parties."""
-
-    def __init__(self, terms: Terms, *, colluders: int, scores: Scores) -> None:
-        super().__init__(terms, colluders=colluders)
-        self._scores, self.arrived = scores, np.zeros(terms.dimensions)
-
-    def round(
-        self, number: int, ticket: Ticket, messages: ArrayLike, **given: Any
-    ) -> ReceivedMessages:
-        """Return what the analyzer has of a round."""
-        self.sent, self.places = _sent(self.terms, messages, **given)
-        received = super().round(number, ticket, messages, **given)
-        self.arrived = self._scores.of(received.messages[:, :, 0]).sum(axis=1)
-        return received
-
-
-def _sent(
-    terms: Terms, messages: ArrayLike, *, places: ArrayLike | None = None, **_: object
-) -> tuple[IntArray, IntArray]:
-    sent, chosen = checked_messages(terms, messages, places)
-    return sent[:, :, 0], chosen
-
-
-class FlameCanaries(CanaryHarness["WatchedTransport"]):
+class FlameCanaries(CanaryHarness[WatchedTransport]):
     """Users in runs of FLAME, and the messages or sums that are seen of them."""
 
     observers = OBSERVERS
@@ -227,39 +143,141 @@ class FlameCanaries(CanaryHarness["WatchedTransport"]):
             )
         return system
 
-    @cached_property
-    def view(self) -> CanaryView:
-        """What the observer sees of a run."""
-        return CanaryView(self.request.observer, self.system)
+    @property
+    def terms(self) -> FlameTerms:
+        """The public facts of every round."""
+        return self.system.terms
 
     @cached_property
-    def room(self) -> int:
-        return self.view.layout.room
+    def layout(self) -> Layout:
+        """Where canaries lie in a run."""
+        return Layout(self.terms, self.known, self.counted == "apart")
 
     @cached_property
-    def looks(self) -> int:
-        return self.view.looks
+    def counted(self) -> Counted:
+        """What the observer sees of a round."""
+        observer = self.request.observer
+        if observer == COLLUDING or (observer == SHUFFLER and not self.mixes_sums):
+            return "apart"
+        if observer == ANALYZER:
+            return "apart" if self.terms.mixed is None else "mixed"
+        return "sums"
+
+    @cached_property
+    def mixes_sums(self) -> bool:
+        """Whether the observer is a shuffler that is said to see sums, and its own dummies.
+
+        Raises `Unsupported` where these are not told from messages here.
+        """
+        if self.request.observer != SHUFFLER or self.system.reaches()[SHUFFLER].sees == "each":
+            return False
+        terms = self.terms
+        crowded = terms.padded_to is not None and terms.padded_to < terms.users
+        if terms.protocol == TOPK or (crowded and terms.table.overflow == "cap"):
+            raise Unsupported(
+                "A shuffler that sees sums is rehearsed where all that it leaves in them is sent.",
+                "Which coordinates are decoys, or which messages a cap left out, shows in them.",
+                "Rehearse another observer: the analyzer sees all messages.",
+            )
+        return True
+
+    @cached_property
+    def scores(self) -> Scores:
+        """What is counted of each message."""
+        mechanism = self.system.mechanism(self.system.promise.noise_multiplier)
+        return scores_of(mechanism, self.counted)
+
+    @cached_property
+    def known(self) -> int:
+        """How many users the observer knows the messages of: the last ones."""
+        return self.terms.colluders + (self.request.observer == CLIENT)
+
+    @cached_property
+    def kept(self) -> float:
+        """The share of messages that are mixed where a coordinate may overflow, as is expected."""
+        terms = self.terms
+        if self.layout.apart or terms.padded_to is None or terms.padded_to >= terms.users:
+            return 1.0
+        from scipy.stats import binom
+
+        senders = np.arange(terms.users + 1)
+        law = binom.pmf(senders, terms.users, terms.chosen / terms.dimensions)
+        return float(law @ np.minimum(senders, terms.padded_to)) / float(law @ senders)
 
     @cached_property
     def shift(self) -> float:
-        return self.view.shift
+        pulled = self.terms.chosen * self.kept * self.scores.value(1.0).mean
+        return pulled / math.sqrt(self.looks * self.variance)
+
+    @cached_property
+    def looks(self) -> int:
+        return 2 if self.layout.favours else 1
+
+    @cached_property
+    def variance(self) -> float:
+        """The variance of what is seen in the direction of a canary, as claimed.
+
+        That of all messages that lie along it and are not known: those of quiet users, dummies and
+        canaries, and how far other canaries lie across it.
+        """
+        terms, layout, scores = self.terms, self.layout, self.scores
+        canary, quiet = scores.value(1.0), scores.value(0.0)
+        if layout.apart:
+            return terms.chosen * canary.variance
+        if self.mixes_sums:
+            # In the coordinates that it sent lie its own messages, and a share of the others'.
+            share = terms.chosen * terms.chosen / terms.dimensions
+            others = (layout.room - 1) * (canary.variance + canary.mean**2)
+            still = (terms.users - layout.room - self.taken_off) * quiet.variance
+            return terms.chosen * canary.variance + share * (others + still)
+        if layout.blocks:
+            # Quiet users have the first coordinates, beside a canary where it has these, too.
+            beside = 0 if layout.first else terms.users - 1
+            quiet_beside = max(0, beside - self.taken_off) * quiet.variance
+            dummies_beside = (self._places - 1 - beside) * scores.dummy.variance
+            each = canary.variance + quiet_beside + dummies_beside
+            return terms.chosen * each
+        sent = terms.chosen * self.kept
+        dummies = terms.dimensions * self._places - terms.users * sent
+        still = (terms.users - layout.room - self.taken_off) * sent
+        across = (layout.room - 1) * sent * canary.mean**2
+        return (
+            layout.room * sent * canary.variance
+            + still * quiet.variance
+            + dummies * scores.dummy.variance
+            + across
+        )
+
+    @property
+    def taken_off(self) -> int:
+        """How many users' messages the observer takes off; none that a cap may have left out."""
+        return self.known if self.kept == 1.0 else 0
+
+    @property
+    def _places(self) -> int:
+        """How many messages each coordinate has."""
+        return self.system.sent_terms.count
+
+    @cached_property
+    def room(self) -> int:
+        return self.layout.room
 
     @cached_property
     def sealed(self) -> int:
         """How many of the runs have ciphertexts."""
-        return sealed_runs(self.request.settings, self.system.terms, self.rounds, self.runs)
+        return sealed_runs(self.request.settings, self.terms, self.rounds, self.runs)
 
     def notes(self) -> tuple[str, ...]:
         notes = [f"{self.room} units at most in each of {counted(self.runs, 'run')}"]
         if self.request.settings.of(FlameSettings).transport == SEALED and self.sealed < self.runs:
             sealed = counted(self.sealed, "run")
             notes.append(f"{sealed} with a ciphertext for each message, all others without")
-        if self.view.layout.apart:
+        if self.layout.apart:
             notes.append("as is claimed, each message is seen with its sender")
         return tuple(notes)
 
     def place(self, run: int, units: IntArray) -> MakeRounds:
-        layout, terms = self.view.layout, self.system.terms
+        layout, terms = self.layout, self.terms
         self.signs, self.favoured = layout.signs(self.rng), layout.favoured(self.rng)
         pulls = np.ones(len(self.signs))
         pulls[: len(units)] = np.where(self.coins.into[units], 1.0, -1.0)
@@ -267,7 +285,7 @@ class FlameCanaries(CanaryHarness["WatchedTransport"]):
         self.training.directions = pulls[:, None] * self.signs * lengths
         kind = WatchedShuffling if run < self.sealed else WatchedIdeal
         self.system.shuffling = self.transport = kind(
-            self.system.sent_terms, colluders=terms.colluders, scores=self.view.scores
+            self.system.sent_terms, colluders=terms.colluders, scores=self.scores
         )
         return self.rounds_of(self.system, self.request.streams(run))
 
@@ -275,5 +293,40 @@ class FlameCanaries(CanaryHarness["WatchedTransport"]):
         return self.transport
 
     def score(self, number: int, seen: WatchedTransport) -> FloatArray:
-        looks = self.view.seen(seen, self.signs, self.favoured) * self.training.turn(number)
-        return looks[:, : len(self.here)]
+        if self.favoured is None:
+            looks = self._look(seen, self.signs)[None]
+        else:
+            share = self.terms.chosen / self.terms.dimensions
+            # Both parts are brought to the noise of all coordinates, and rotated until the canary
+            # moves them alike: their sum is all of it.
+            sizes = np.sqrt([share, 1.0 - share])
+            parts = [self._look(seen, self.signs * at) for at in (self.favoured, ~self.favoured)]
+            looks = equal_shifts(sizes) @ (np.array(parts) / sizes[:, None])
+        turned = looks / math.sqrt(self.variance) * self.training.turn(number)
+        return np.asarray(turned[:, : len(self.here)])
+
+    def _look(self, transport: WatchedTransport, signs: FloatArray) -> FloatArray:
+        """Return what a round shows along the signs of each canary: (room,)."""
+        chosen = self.terms.chosen
+        if self.layout.apart:
+            places = transport.places[: len(signs), :chosen]
+            along = np.take_along_axis(signs, places, axis=1)
+            counted_each = self.scores.of(transport.sent[: len(signs), :chosen])
+            return np.asarray((along * counted_each).sum(axis=1))
+        if self.mixes_sums:
+            return self._look_as_mixer(transport, signs)
+        totals = transport.arrived
+        if self.taken_off:
+            told, places = transport.sent[-self.taken_off :], transport.places[-self.taken_off :]
+            numbers = self.scores.of(told).ravel()
+            totals = totals - np.bincount(places.ravel(), numbers, minlength=len(totals))
+        return np.asarray(signs @ totals)
+
+    def _look_as_mixer(self, transport: WatchedTransport, signs: FloatArray) -> FloatArray:
+        """Return what sums without dummies show in the coordinates that each canary sent."""
+        others = slice(0, self.terms.users - self.taken_off)
+        numbers = self.scores.of(transport.sent[others]).ravel()
+        places = transport.places[: len(signs)]
+        totals = np.bincount(transport.places[others].ravel(), numbers, minlength=signs.shape[1])
+        along = np.take_along_axis(signs, places, axis=1)
+        return np.asarray((along * totals[places]).sum(axis=1))

@@ -1,10 +1,9 @@
 """Canaries for private statistics: units that move a noisy Gram matrix as far as can be, or do not.
 
-Every release is a run of its own, with a gate, an odometer and noise of its own, on the features of
-the data set and the grid of the configuration.  Canaries lie in it two features each
-(`canary_pairs`), as many as there is room for, and there are as many releases as it takes.  Rows
-are ten row norms long and come twice as often as a silo keeps them: a clip or a cap that is missing
-shows.
+Every release is a run of its own, on the features of the data set and the grid of the
+configuration.  Canaries lie in it two features each (`canary_pairs`), as many as there is room for.
+Rows are ten row norms long and come twice as often as a silo keeps them: a clip or a cap that is
+missing shows.
 
 | unit | rows | where they lie |
 |---|---|---|

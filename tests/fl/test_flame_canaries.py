@@ -20,9 +20,8 @@ from privplan.accountant.plan import phases
 from privplan.audit.attack.tiers import canary_count
 from privplan.audit.canaries import rehearsal, rehearse
 from privplan.fl.flame import canaries
-from privplan.fl.flame.canaries import CanaryUpdates
+from privplan.fl.flame.canary_layout import CanaryUpdates, Layout
 from privplan.fl.flame.canary_scores import scores_of
-from privplan.fl.flame.canary_view import Layout
 from privplan.fl.flame.settings import FlameSettings
 from privplan.fl.flame.terms import FlameTerms
 

@@ -63,7 +63,7 @@ an attacker's directions, which are public
     fedpower/canaries.py call.integers call.normal call.permutation numpy.random
         numpy.random.Generator
 an attacker's signs and favoured coordinates
-    flame/canary_view.py call.random numpy.random numpy.random.Generator
+    flame/canary_layout.py call.random numpy.random numpy.random.Generator
 an attacker's rows and directions, which are public
     delm/pca_canaries.py call.normal
 models of one's own: their public first weights, random public records at the door, the states of

@@ -81,7 +81,11 @@ def simulate(request: RehearsalRequest) -> CanaryObservations:
     users = first + np.arange(units)
     if turns is not None:
         coins, users = turns.coins(coins), turns.users(units, first, request.silos)
+    threads: AbstractContextManager[None] = nullcontext()
     if beside is not None:
+        from ...training.threads import one_thread
+
+        threads = one_thread()
         # The sum is divided by |U|, which counts the canaries too, after the noise: with so much
         # longer steps the real model takes those of the run.
         rate = settings.training.global_rate * (float(users[-1] + 1) / first)
@@ -103,7 +107,7 @@ def simulate(request: RehearsalRequest) -> CanaryObservations:
             shown=blocks[0].shown if blocks else int,
         )
 
-    with _threads(request):
+    with threads:
         seen = canary_training(
             replace(request, settings=settings),
             clip=settings.training.clip,
@@ -114,7 +118,7 @@ def simulate(request: RehearsalRequest) -> CanaryObservations:
             beside=beside,
         )
     for block in blocks:
-        note = (*seen.note, *block.notes)
+        note = (*seen.note, *block.notes())
         seen = replace(seen, pattern=block.pattern, share=block.share, note=note)
     return seen
 
@@ -222,14 +226,6 @@ def _beside(request: RehearsalRequest) -> RealUsers:
     ready = prepare(request.settings)
     local = TorchLocalTraining(request.settings, ready.federation, ready.model)
     return RealUsers(local, ready.model.parameters, ready.federation)
-
-
-def _threads(request: RehearsalRequest) -> AbstractContextManager[None]:
-    if not request.real:
-        return nullcontext()
-    from ...training.threads import one_thread
-
-    return one_thread()
 
 
 def _notes(request: RehearsalRequest) -> tuple[str, ...]:

@@ -7,8 +7,7 @@ by +2M: it swings the sum of the silos A that are seen from one end to the other
     in   + C |A|        out   - C |A|
 
 which is all that one user can do, whether its records are removed or exchanged.  The signs of it
-all alternate by round.  The plan is certified once; every run has a gate, an odometer and
-randomness of its own.
+all alternate by round.
 """
 
 from __future__ import annotations
@@ -53,7 +52,6 @@ class SwingingUserTraining(NoTraining):
         self.into, self.sign = False, 1.0
 
     def initial(self) -> Parameters:
-        """Return the first model."""
         return np.zeros(1)
 
     def towards(self, number: int) -> float:
