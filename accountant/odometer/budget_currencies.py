@@ -88,7 +88,7 @@ class Cost:
     """What one release costs: an amount in each budget (infinite if it cannot pay), and a delta."""
 
     amounts: tuple[Fraction | float, ...]
-    delta: float = 0.0
+    delta: float | Fraction = 0.0
 
 
 class Currency(Protocol):
@@ -98,8 +98,8 @@ class Currency(Protocol):
         """Return the hash, by value."""
 
     @property
-    def name(self) -> CurrencyName:
-        """The word that `Odometer(currency=...)` takes."""
+    def name(self) -> str:
+        """The word by which the currency is chosen."""
 
     @property
     def source(self) -> str:
@@ -112,6 +112,10 @@ class Currency(Protocol):
     @property
     def target(self) -> Target:
         """What is promised."""
+
+    @property
+    def whole_plans(self) -> bool:
+        """Whether an event is charged as a whole, and not release by release."""
 
     @property
     def budgets(self) -> tuple[Fraction, ...]:
@@ -136,6 +140,7 @@ class Zcdp:
 
     target: Target
     name: CurrencyName = "zcdp"
+    whole_plans: bool = False
     source: str = RENYI_SOURCE
     conversion: str = CONVERSION_SOURCE
 
@@ -156,14 +161,16 @@ class Zcdp:
         if isinstance(event, ev.ZCDP):
             return Cost((Fraction(event.rho),))
         renyi = curve(event, relation)
-        rho = least_rho(renyi)
+        with np.errstate(over="ignore"):
+            rho = least_rho(renyi)
         if math.isinf(rho):
             raise Unsupported(
                 f"No finite rho is known for `{event.type}` events with this noise.",
                 "Sampled Gaussian noise has that of the noise alone, so a sample gains nothing.",
                 "Fix an order beforehand: Odometer(..., currency='rdp', like=event).",
             )
-        return Cost((Fraction(rho),), renyi.slack)
+        # What shows anything costs something, where its rho underflows.
+        return Cost((Fraction(max(rho, math.ulp(0.0)) if renyi.limit else rho),), renyi.slack)
 
     def epsilon(self, spent: Sequence[Fraction | None]) -> float:
         """Return the epsilon of the rho that is spent."""
@@ -187,6 +194,7 @@ class Gdp:
 
     target: Target
     name: CurrencyName = "gdp"
+    whole_plans: bool = False
     source: str = GAUSSIAN_SOURCE
     conversion: str = GAUSSIAN_PROFILE_SOURCE
 
@@ -245,6 +253,7 @@ class Rdp:
     target: Target
     orders: tuple[float, ...]
     name: CurrencyName = "rdp"
+    whole_plans: bool = False
     source: str = RENYI_SOURCE
     conversion: str = CONVERSION_SOURCE
 
@@ -269,9 +278,10 @@ class Rdp:
             return Cost((Fraction(0),) * len(self.orders), renyi.slack)
         with np.errstate(over="ignore", invalid="ignore"):
             values = renyi.at(np.array(self.orders, dtype=np.float64))
-        # Infinite where the divergence is: that order's budget can never pay.
+        # Infinite where the divergence is: that order's budget can never pay.  Above 0 elsewhere.
         amounts = tuple(
-            Fraction(float(value)) if math.isfinite(value) else math.inf for value in values
+            Fraction(max(float(value), math.ulp(0.0))) if math.isfinite(value) else math.inf
+            for value in values
         )
         return Cost(amounts, renyi.slack)
 

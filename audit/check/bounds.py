@@ -15,7 +15,7 @@ from ...accountant.composition import Composition
 from ...accountant.errors import EnginesDisagree, InvalidInput, Unsupported
 from ...accountant.event_tree import events_inside
 from ...accountant.guarantee import Bounds, Neighbours
-from ...accountant.work import MOST_WORK, require_little_work, work_of
+from ...accountant.work_limit import MOST_WORK, require_little_work, work_of
 from ..description.run_description import ExtraRelease
 from .bounding_event import BoundingEvent, LowerEnd, RunEvents
 from .checked_run import CheckedRun
@@ -24,10 +24,10 @@ from .concentrated import concentrated_bounds, squared_bounds
 from .events import run_events
 from .noise_draws import LackingFacts, about_clip, without_noiseless
 from .stated_event import (
-    beside_the_event,
     event_conditions,
     is_sum_of_draws,
     samplers_of,
+    unaccounted_by_event,
     whole_event,
 )
 
@@ -51,7 +51,7 @@ class Proof:
     `bounds` is None where facts are lacking: then `lacking` names their keys.  `alternatives`
     are the bounds by sampler, where nobody said which one ran, `unsettled` those of them that no
     word about the sampler alone pins down.  `class_lower` is the lower end for
-    the worst of a class of mechanisms that the run names by bare numbers; another may lose less.
+    the worst of a class of mechanisms that the run names by stated numbers; another may lose less.
     `spread` has the bounds of each run that the description allows, where these are several.
     `refused` says that nothing was accounted for, as all of it would be too much work.
     """
@@ -126,7 +126,7 @@ def _least_of(reading: LowerEnd, delta: float) -> float:
 
 
 def _upper_end(bounding: BoundingEvent, delta: float) -> tuple[float, str]:
-    # What happens beside the event is paid for out of delta.
+    # What happens besides the event is paid for out of delta.
     left = delta - bounding.delta_spent
     if not left > 0.0 < delta:
         if bounding.delta_spent > 0.0 or delta != 0.0:
@@ -224,10 +224,10 @@ def _events(run: CheckedRun, method: str, delta: float) -> RunEvents:
 def _opened(run: CheckedRun, proven: tuple[Bounds, tuple[str, ...], str]) -> Proof:
     """Return the proof, without an upper end where a fact is stated that no bound covers."""
     bounds, conditions, reason = proven
-    beside = beside_the_event(run)
-    if beside:
+    unaccounted = unaccounted_by_event(run)
+    if unaccounted:
         # Neither end of the event is one of the run that the facts describe.
-        return Proof(Bounds(0.0, math.inf), conditions, beside)
+        return Proof(Bounds(0.0, math.inf), conditions, unaccounted)
     if run.expected_replies is not None and run.replies is None:
         # Fewer than expected draw less noise, and more of them draw more.
         sized = f"The noise was sized for {run.expected_replies:,} replies to a round"

@@ -1,4 +1,4 @@
-"""A described run as a check sees it: its settings, its claim, and the facts beside both."""
+"""A described run as a check sees it: its settings, its claim, and the facts about both."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..description.sampling_facts import (
     drawn_by_rate,
     kinds_of_batch,
 )
-from .event_comparison import contradictions_beside
+from .event_comparison import contradictions_with_event
 from .flattening import as_phases, as_stated_draws
 from .printed_facts import (
     SAID,
@@ -42,7 +42,7 @@ PASSES_TOLERANCE: Final = 0.05
 """Relative error by which two counts of passes over the data still agree."""
 
 BEYOND_TOLERANCE: Final = 1e-3
-"""Relative error by which a fact beside a stated event may differ from the event."""
+"""Relative error by which a fact with a stated event may differ from the event."""
 
 PRIVPLAN_EVENT: Final = "privplan event"
 """The format of an event in privplan's own words, which states its sampler."""
@@ -73,7 +73,7 @@ class CheckedRun:
 
     `known` are the keys that somebody said, that a file says, or that follow from these.
     `event` stands for noise, sampling and schedule where no keys can express them.
-    `beyond_event` says which fact beside a stated event is more than that has.
+    `beyond_event` says which fact with a stated event is more than that has.
     `upper_only` says why the run may lose less than its facts tell, where that is so, and
     `chosen_rate` that a rate is taken to be exact as it is printed.
     `digits` are how far the last printed digits leave the number of a key open, `read` the keys
@@ -197,7 +197,7 @@ class CheckedRun:
             settings = replace(settings, sampled=drawn_by_rate(facts))
         uncounted = batch_is_of_uncounted(facts)
         if uncounted:
-            # Beside a rate it tells how many there are of what nobody counted, and no more.
+            # With a rate it tells how many there are of what nobody counted, and no more.
             settings, said = replace(settings, batch=None), said - {"sampling.batch"}
         phases = None if event is None else as_phases(event)
         if phases is not None:
@@ -236,7 +236,7 @@ class CheckedRun:
             ),
             records_public=description.get("data.records_public", bool),
             noise_was_logged=noise_was_logged(description),
-            contradictions=(*description.contradictions, *contradictions_beside(description)),
+            contradictions=(*description.contradictions, *contradictions_with_event(description)),
             from_event=phases is not None,
             beyond_event=_beyond_event(description),
             upper_only=_upper_only(description),

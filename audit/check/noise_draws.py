@@ -42,7 +42,7 @@ def noise_draw(run: CheckedRun, noise_multiplier: float) -> ev.Event:
     """
     if noise_multiplier == 0.0:
         return ev.NoGuarantee("no noise was drawn")
-    # Bare parameters hold for the relation that is named: a replaced unit moves a sum twice.
+    # Stated parameters hold for the relation that is named: a replaced unit moves a sum twice.
     moved = 2.0 if run.settings.neighbours == "replace-one" else 1.0
     match run.settings.family:
         case "laplace":

@@ -1,4 +1,4 @@
-"""Releases beside the sums: which are taken from the batch of a step, and how far each moves.
+"""Releases with the sums: which are taken from the batch of a step, and how far each moves.
 
 Few write whether a loss or a count was taken from the batch or from all of the data (`of_batch`).
 What names a clip, a count, a quantile or a norm may be either; the count that an adaptive clipping
@@ -174,7 +174,7 @@ def shown_with(
 ) -> ev.Event:
     """Return the draw of a step with what else is certainly shown of its batch.
 
-    A count moves by 1 at most, also where a sum moves by two norms, between two units.  So beside
+    A count moves by 1 at most, also where a sum moves by two norms, between two units.  So with
     such sums it is left out, unless each step has it of all the data.
     """
     replaced = run.settings.neighbours == "replace-one"
@@ -200,6 +200,6 @@ def released_under(run: CheckedRun, release: ExtraRelease, relation: str) -> ev.
 
 
 def shown_under(release: ExtraRelease, relation: str) -> ev.Event:
-    """Return what a release certainly shows beside an event under a relation."""
+    """Return what a release certainly shows with an event under a relation."""
     event = release_event(release)
     return ev.Repeat(release.count, least_moved(event) if relation == "replace-one" else event)

@@ -119,7 +119,7 @@ def _least_fixed(run: CheckedRun, draws: PhaseDraws, size: int) -> LowerEnd:
     if draws.batches == 1:
         fixed = ev.Repeat(steps, ev.FixedSize(batch, size, draws.lower))
         return (BoundingEvent(fixed, relation),)
-    # Beside records at the other bound, each presence moves the sum from one to the other.
+    # With records at the other bound, each presence moves the sum from one to the other.
     draw = draws.lower if relation == "zero-out" else twice_as_far(draws.lower)
     parts = ev.Group(draws.batches, ev.Poisson(batch / size, draw))
     return (BoundingEvent(ev.Repeat(steps, parts), "add-remove"),)

@@ -81,7 +81,7 @@ def _least_passes(run: CheckedRun, draws: PhaseDraws, least: LeastPasses) -> Low
     """Return what a reading shows: all batches of its passes, or one of each pass.
 
     With zeros besides, the batch that a record is in is hidden among all: random allocation.  A
-    loader that drops what is left keeps batches of one size, so beside records at the other
+    loader that drops what is left keeps batches of one size, so with records at the other
     bound (or at zero, where the neighbour is zero) one batch moves; and only if the record is kept.
     """
     relation = run.relation

@@ -1,4 +1,4 @@
-"""Runs whose whole event was given: what it proves beside the facts that it does not say."""
+"""Runs whose whole event was given: what it proves with the facts that it does not say."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Final
 
 from ...accountant import events as ev
 from ...accountant.guarantee import as_neighbours
-from ...accountant.work import MOST_WORK, work_of
+from ...accountant.work_limit import MOST_WORK, work_of
 from .bounding_event import BoundingEvent, RunEvents
 from .checked_run import CheckedRun
 from .completions.facts import periods
@@ -61,7 +61,7 @@ def whole_event(run: CheckedRun, *, sampled: bool = True) -> RunEvents:
 
 
 def event_conditions(event: ev.Event) -> list[str]:
-    """Return the sentences that an event rests on, whatever runs beside it."""
+    """Return the sentences that an event rests on, whatever runs with it."""
     kinds = {type(part) for part in _parts(event)}
     sentences = {ev.DiscreteGaussian: INTEGER_SUMS, ev.RandomAllocation: ALLOCATED}
     return [sentence for kind, sentence in sentences.items() if kind in kinds]
@@ -87,7 +87,7 @@ def _parts(event: ev.Event) -> tuple[ev.Event, ...]:
     return (event, *(part for each in inner for part in _parts(each)))
 
 
-def beside_the_event(run: CheckedRun) -> str:
+def unaccounted_by_event(run: CheckedRun) -> str:
     """Return the stated fact that changes what ran and that the event does not say, or nothing."""
     settings = run.settings
     if run.beyond_event:

@@ -170,7 +170,7 @@ def _range_of_batches(working: WorkingFacts, batches: Fraction) -> tuple[Fractio
     batch = working.facts.get(BATCH)
     counted = batch is not None and batch.provenance != "derived"
     if not (counted and epoch_size(working) is not None) and rate and 0.0 < half_unit < rate:
-        # A float of a rate can lie beside the exact quotient by its own rounding.
+        # A float of a rate can lie next to the exact quotient by its own rounding.
         low = min(low, 1 / (Fraction(rate) + Fraction(half_unit)))
         high = max(high, 1 / (Fraction(rate) - Fraction(half_unit)))
     of_epoch, key = working.count(EPOCH_RECORDS), population_key(working)

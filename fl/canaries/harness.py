@@ -120,7 +120,7 @@ class CanaryHarness(ABC, Generic[Seen]):
     """One rehearsal: a system's class says how units are placed, observed and scored.
 
     `here` are the units of the run that is being made, `observers` can be rehearsed, and `alone`
-    says why nobody trains beside the canaries; all else is as `CanaryObservations` says.
+    says why nobody trains with the canaries; all else is as `CanaryObservations` says.
     """
 
     observers: tuple[str, ...] = REHEARSABLE_OBSERVERS

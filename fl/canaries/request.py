@@ -47,7 +47,7 @@ class RehearsalRequest:
     - `canaries`: how many units are put in or left out, 2 or above; `silos`: how many silos.
     - `rounds`: fewer rounds than planned; None: all.
     - `seed`: makes the rehearsal repeatable; None: the operating system decides.
-    - `real`: public records train beside the canaries, where the carrier can do that.
+    - `real`: public records train with the canaries, where the carrier can do that.
     - `note`: what was left out of the settings.
     """
 
@@ -220,10 +220,10 @@ def require_observer(
 
 
 def refuse_real_users(request: RehearsalRequest, why: str) -> None:
-    """Raise `InvalidInput` where real users were requested beside the canaries."""
+    """Raise `InvalidInput` where real users were requested with the canaries."""
     if request.real:
         raise InvalidInput(
-            f"Nobody trains beside the canaries of {request.settings.run.system}.",
+            f"Nobody trains with the canaries of {request.settings.run.system}.",
             why,
             "Leave `real` out.",
         )

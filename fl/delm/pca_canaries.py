@@ -70,7 +70,7 @@ REHEARSED_FEATURES: Final = 8
 """Columns of a covariance that is rehearsed: what is shown of a row does not depend on them."""
 
 KNOWN_ROWS: Final = 3
-"""Rows of each client that the observer knows, beside the canary."""
+"""Rows of each client that the observer knows, besides the canary."""
 
 OBSERVERS: Final = (MODEL, SERVER, ANALYZER, SHUFFLER)
 """The observers that can be rehearsed: of the sum, and of what each client sends."""
@@ -115,11 +115,11 @@ def simulate_pca(
 
     For a carrier: `release` is that of the system whose settings are rehearsed, with `plan` and
     `opening`; its own records are not looked at.  What is claimed of Wishart noise is the epsilon
-    that it was published for, as a bare epsilon: `RandomizedResponse` of two values, of which every
-    mechanism with that epsilon is a post-processing (Kairouz, Oh and Viswanath 2015).
+    that it was published for, as a stated epsilon: `RandomizedResponse` of two values, of which
+    every mechanism with that epsilon is a post-processing (Kairouz, Oh and Viswanath 2015).
 
     Raises `InvalidInput` for an observer that the plan does not know, and where real users are to
-    be beside the canaries; `Unsupported` for other observers.
+    be with the canaries; `Unsupported` for other observers.
     """
     canaries = PcaCanaries(request, release)
     canaries.stated, canaries.observers = (plan, opening), observers

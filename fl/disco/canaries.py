@@ -93,7 +93,7 @@ PAIR_WORK: Final = 1_500
 _SUM_WORK: Final = 4_000
 _SHARE_WORK: Final = 800
 _TABLE_WORK: Final = 30_000
-"""What a sum costs beside its protocol and its rows, in steps of half a microsecond: as such, for
+"""What a sum costs besides its protocol and its rows, in steps of half a microsecond: as such, for
 each share of noise, and where the clip moves, for the tables that noise of another width needs."""
 
 
@@ -106,7 +106,7 @@ def simulate(request: RehearsalRequest) -> CanaryObservations:
 
     Raises `Unsupported` for noise as published, which claims nothing that canaries could test, and
     for other observers; `InvalidInput` for one that the plan does not know, and where real users
-    are to be beside the canaries.
+    are to be with the canaries.
     """
     return DiscoCanaries(request).simulated()
 

@@ -74,7 +74,7 @@ ROWS_IN_CAPS: Final = 2
 """How many rows a silo has, in caps: a missing cap shows twofold."""
 
 _ROUND_WORK: Final = 20_000
-"""What a round costs beside its numbers and its masks, in steps of half a microsecond."""
+"""What a round costs besides its numbers and its masks, in steps of half a microsecond."""
 
 Products: TypeAlias = "tuple[FloatArray, list[tuple[IntArray, FloatArray]]]"
 """The iterate of a round, and the products that arrive, each with the weights of units in it."""
@@ -85,7 +85,7 @@ def simulate(request: RehearsalRequest) -> CanaryObservations:
 
     Raises `Unsupported` for products that nodes do not sum in every step and for entries of data
     whose columns are not known, `InvalidInput` for an observer that the plan does not know, and
-    where real users are to be beside the canaries.
+    where real users are to be with the canaries.
     """
     return PowerCanaries(request).simulated()
 

@@ -3,7 +3,7 @@
 Who takes part is seen, so a unit is exchanged.  One that is in pulls its coordinates along signs of
 its own, and one that is out the other way; all signs turn round by round.  An update is ten clips
 long in each coordinate: a clip that is missing shows.  All other users' updates are 0, and dummies
-lie around 0: there is no quieter crowd with Laplace noise.
+lie around 0: there is no quieter round with Laplace noise.
 
 | observer | what is looked at, along the signs of a canary | against the claim |
 |---|---|---|
@@ -72,7 +72,7 @@ from .system import Flame
 from .terms import TOPK, FlameTerms
 
 _RUN_WORK: Final = 8_000
-"""What a round of a run costs beside its messages, in steps of half a microsecond."""
+"""What a round of a run costs besides its messages, in steps of half a microsecond."""
 
 _MESSAGE_WORK: Final = 3
 """What a message costs, in such steps."""
@@ -96,7 +96,7 @@ def simulate(request: RehearsalRequest) -> CanaryObservations:
     """Return what an observer sees of users that pull one way or the other.
 
     Raises `Unsupported` where nothing is claimed before the observer, `InvalidInput` for one that
-    the plan does not know and where real users are to be beside the canaries, and `ProtocolFault`
+    the plan does not know and where real users are to be with the canaries, and `ProtocolFault`
     for a round that is given up.
     """
     return FlameCanaries(request).simulated()
@@ -172,8 +172,8 @@ class FlameCanaries(CanaryHarness[WatchedTransport]):
         if self.request.observer != SHUFFLER or self.system.reaches()[SHUFFLER].sees == "each":
             return False
         terms = self.terms
-        crowded = terms.padded_to is not None and terms.padded_to < terms.users
-        if terms.protocol == TOPK or (crowded and terms.table.overflow == "cap"):
+        over_full = terms.padded_to is not None and terms.padded_to < terms.users
+        if terms.protocol == TOPK or (over_full and terms.table.overflow == "cap"):
             raise Unsupported(
                 "A shuffler that sees sums is rehearsed where all that it leaves in them is sent.",
                 "Which coordinates are decoys, or which messages a cap left out, shows in them.",
@@ -231,11 +231,11 @@ class FlameCanaries(CanaryHarness[WatchedTransport]):
             still = (terms.users - layout.room - self.taken_off) * quiet.variance
             return terms.chosen * canary.variance + share * (others + still)
         if layout.blocks:
-            # Quiet users have the first coordinates, beside a canary where it has these, too.
-            beside = 0 if layout.first else terms.users - 1
-            quiet_beside = max(0, beside - self.taken_off) * quiet.variance
-            dummies_beside = (self._places - 1 - beside) * scores.dummy.variance
-            each = canary.variance + quiet_beside + dummies_beside
+            # Quiet users have the first coordinates, with a canary where it has these, too.
+            quiet_users = 0 if layout.first else terms.users - 1
+            quiet_noise = max(0, quiet_users - self.taken_off) * quiet.variance
+            dummy_noise = (self._places - 1 - quiet_users) * scores.dummy.variance
+            each = canary.variance + quiet_noise + dummy_noise
             return terms.chosen * each
         sent = terms.chosen * self.kept
         dummies = terms.dimensions * self._places - terms.users * sent

@@ -8,7 +8,7 @@ them pulls along the sign that the observer looks for there.  Its update is twic
 them, its favoured ones, though the clip leaves the same of all: where the largest are sent, and not
 those that are drawn, more shows there than is claimed.  Two canaries by random signs are
 nearly orthogonal, and what one shows of the other is a part of its noise.  The other users' updates
-are 0, and so are the k coordinates that they send under `topk`, the first ones: beside each message
+are 0, and so are the k coordinates that they send under `topk`, the first ones: with each message
 of a canary there are dummies alone.
 """
 

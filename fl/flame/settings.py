@@ -12,10 +12,15 @@ from ..observers.stated_assumptions import BLIND_SHUFFLER
 from ..settings.declared_rules import no_target, unpaid_votes
 from .sealing_cost import MOST_SEALED, sealed_messages, too_many
 
+Protocol = Literal["simple", "double", "topk"]
 RandomizerName = Literal["laplace", "responses"]
 Granularity = Literal["coordinate", "tuple"]
 Overflow = Literal["refuse", "cap"]
 Transport = Literal["sealed", "ideal"]
+
+SIMPLE: Final = "simple"
+DOUBLE: Final = "double"
+TOPK: Final = "topk"
 
 LAPLACE: Final = "laplace"
 RESPONSES: Final = "responses"
@@ -131,7 +136,7 @@ def words_have_steps(given: GivenSettings) -> Complaint | None:
     if not given.states(TABLE.name, "steps") or given.of(FlameSettings).randomizer != LAPLACE:
         return None
     return (
-        'gives `steps` in [flame] beside randomizer = "laplace"',
+        'gives `steps` in [flame] with randomizer = "laplace"',
         "Laplace noise has no words, so there are no steps between them.",
         'Leave `steps` out, or write randomizer = "responses".',
     )
@@ -194,7 +199,7 @@ def _without_ciphertexts(given: GivenSettings, name: str, why: str) -> Complaint
     if given.of(FlameSettings).transport == SEALED or not given.stated("security", name):
         return None
     return (
-        f'gives `{name}` in [security] beside transport = "ideal" in [flame]',
+        f'gives `{name}` in [security] with transport = "ideal" in [flame]',
         why,
         f'Leave `{name}` out, or write transport = "sealed".',
     )

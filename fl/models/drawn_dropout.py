@@ -1,4 +1,4 @@
-"""Dropout of a module of one's own, by the public draws of a unit (`.draws`).
+"""Dropout of a module of one's own, by the public draws of a unit (`.training_draws`).
 
 A layer `torch.nn.Dropout` takes its numbers from one generator for all: those of an absent user
 would go to the next.  So it is replaced by one whose mask follows from the key of the unit and from
@@ -13,7 +13,7 @@ from typing import Final
 from torch import Tensor, nn
 
 from ...accountant.errors import InvalidInput
-from .draws import DROPOUT_LEVELS, Draws
+from .training_draws import DROPOUT_LEVELS, Draws
 
 _CHANNELS_FROM: Final = 2
 """Dimensions of an input whose channels drop out: records, channels, and more."""

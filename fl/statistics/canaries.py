@@ -63,7 +63,7 @@ MAX_ROW_NUMBERS: Final = 10**8
 """Most numbers in the rows of one release."""
 
 _RELEASE_WORK: Final = 20_000
-"""What a release costs beside its numbers and its masks, in steps of half a microsecond."""
+"""What a release costs besides its numbers and its masks, in steps of half a microsecond."""
 
 Arriving: TypeAlias = "list[tuple[IntArray, FloatArray]]"
 """Integers that reach an observer, each with the weights of the units in it."""
@@ -73,7 +73,7 @@ def simulate(request: RehearsalRequest) -> CanaryObservations:
     """Return what an observer sees of units that are in or out, in as many releases as they need.
 
     Raises `Unsupported` for Laplace noise, for one feature and for too many rows, `InvalidInput`
-    for an observer that the plan does not know and where real users are to be beside the canaries.
+    for an observer that the plan does not know and where real users are to be with the canaries.
     """
     features, classes = required_shape(request.settings.data)
     table = request.settings.of(ReleaseSettings)
@@ -275,7 +275,7 @@ def _refuse_laplace(table: ReleaseSettings) -> None:
     if table.noise == "laplace":
         raise Unsupported(
             "A release with Laplace noise is not rehearsed with canaries.",
-            "Its bound is reached by a row that moves every number a little, each beside noise of "
+            "Its bound is reached by a row that moves every number a little, each with noise of "
             "its own; what that shows is far below the claim, so nothing would ever contradict it.",
             "Judge the noise by the tier residual.",
         )

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..models import Model
-from ..models.draws import Draws, child_keys, random_orders, unit_keys
-from .blocks import Block
+from ..models.training_draws import Draws, child_keys, random_orders, unit_keys
+from .unit_blocks import Block
 from .units import Units
 
 _ORDER_STREAM: Final = 0

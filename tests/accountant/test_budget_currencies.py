@@ -15,8 +15,9 @@ from privplan.accountant.curves.concentrated import least_rho
 from privplan.accountant.engines.rdp.curves import curve
 from privplan.accountant.errors import Unsupported
 from privplan.accountant.odometer import Odometer
-from privplan.accountant.odometer.adaptive_ledger import BUDGET_UNITS, EXHAUSTED, price
+from privplan.accountant.odometer.balances import BUDGET_UNITS, EXHAUSTED
 from privplan.accountant.odometer.budget_currencies import Gdp, Rdp, Target, Zcdp
+from privplan.accountant.odometer.pricing import price
 
 from ..cases import for_each
 from .odometers import SAMPLED, budget_at
@@ -107,6 +108,13 @@ def test_prices_are_rounded_up(currency):
         exact = amount * BUDGET_UNITS / currency.budgets[0]
         assert slack == 0
         assert parts == EXHAUSTED if exact > BUDGET_UNITS else exact <= parts < exact + 1
+
+
+@for_each("event", [ev.Pure(1e-300), ev.Exponential(1e-200), ev.RandomizedResponse(1e-180, 2)])
+def test_what_shows_anything_costs_something_however_little(event):
+    for currency in (Zcdp(Target(1.0, 1e-5)), Rdp(Target(1.0, 1e-5), (16.0, 40.0))):
+        assert (price(event, currency, "add-remove")[:-1] >= 1).all()
+        assert (price(ev.Pure(0.0), currency, "add-remove") == 0).all()
 
 
 @for_each("currency", ["zcdp", "gdp"])

@@ -12,14 +12,14 @@ import pytest
 from privplan.accountant.errors import InvalidInput
 from privplan.audit.budget import audit_budget
 from privplan.audit.edits import edits_of
-from privplan.fl.declarations.built_in import built_in
 from privplan.fl.declarations.declaration import Declaration
+from privplan.fl.declarations.packages import built_in
 from privplan.fl.frame import expected_log
 from privplan.fl.log import LogWriter
 from privplan.fl.running.preparation import prepare
 from privplan.fl.running.session import execute
 from privplan.fl.running.toml_writer import toml_bytes
-from privplan.fl.settings.file import parse
+from privplan.fl.settings.toml_file import parse
 
 from ..audit.forging import forged
 from ..cases import for_each

@@ -33,8 +33,8 @@ from privplan.fl.canaries import (
     canary_training,
     records_federation,
 )
-from privplan.fl.declarations.built_in import built_in
 from privplan.fl.declarations.declaration import Declaration
+from privplan.fl.declarations.packages import built_in
 from privplan.fl.frame.model import Round, model_digest
 from privplan.fl.frame.private_system import PrivateSystem
 from privplan.fl.frame.promise import TRAINING_PHASE
@@ -321,7 +321,7 @@ def test_a_system_without_a_carrier_is_refused_with_what_to_do() -> None:
 def test_bad_requests_are_refused() -> None:
     with pytest.raises(InvalidInput, match="too many rows"):
         rehearse(settings("toy-rows"), canaries=10_001)
-    with pytest.raises(InvalidInput, match="Nobody trains beside the canaries of toy-rows"):
+    with pytest.raises(InvalidInput, match="Nobody trains with the canaries of toy-rows"):
         rehearse(settings("toy-rows"), canaries=10, real=True)
     with pytest.raises(InvalidInput, match="observer"):
         rehearse(settings("toy-rows"), canaries=10, observer="shuffler")

@@ -21,7 +21,7 @@ from privplan.fl.canaries import PUBLIC_DATASETS
 from privplan.fl.disco import canaries
 from privplan.fl.disco.canaries import CanaryTraining
 from privplan.fl.disco.updates import clipped_by_tensor
-from privplan.fl.running.lifecycle import run
+from privplan.fl.running.run_and_resume import run
 
 from ..cases import for_each
 from ..chance import limits
@@ -175,7 +175,7 @@ def test_what_is_not_rehearsed_is_refused() -> None:
     with pytest.raises(InvalidInput, match="observer"):
         rehearse(settings(), canaries=10, observer="server")
     assert own.data.name in PUBLIC_DATASETS
-    with pytest.raises(InvalidInput, match="Nobody trains beside"):
+    with pytest.raises(InvalidInput, match="Nobody trains with"):
         rehearse(settings(), canaries=10, observer="peer", real=True)
 
 

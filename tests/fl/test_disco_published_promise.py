@@ -21,7 +21,7 @@ from privplan.fl.disco import published
 from privplan.fl.disco.published import PublishedDisco, radii
 from privplan.fl.disco.published_noise import published_claim, published_multiplier
 from privplan.fl.disco.settings import DiscoSettings
-from privplan.fl.log.canonical import LOG
+from privplan.fl.log.hash_chain import LOG
 from privplan.fl.running.checkpoint import CHECKPOINT_FILE, Checkpoint
 from privplan.fl.settings.schema import SecuritySettings
 
@@ -106,7 +106,7 @@ BESIDE = {"disco": {"noise": '"as_published"'}, "security": {"aggregation": '"pl
         ({"disco": {"clip": '"quantile"'}}, r'clip = "quantile" and noise = "as_published"'),
         ({"disco": {"clip_by": '"model"'}}, r'clip_by = "model" and noise = "as_published"'),
         ({"security": {"colluders": "1"}}, r"gives `colluders` in \[security\]"),
-        ({"disco": {"time_frames": '["1-2"]'}}, r"gives `time_frames` in \[disco\] beside noise"),
+        ({"disco": {"time_frames": '["1-2"]'}}, r"gives `time_frames` in \[disco\] with noise"),
         ({"disco": {"divisor": "500"}}, r"gives `divisor` in \[disco\]"),
         ({"security": {"dropouts": "1", "aggregation": '"masked"'}}, r"gives `dropouts`"),
     ],

@@ -351,7 +351,7 @@ def test_what_is_not_rehearsed_is_refused() -> None:
     own = ideal("flame-simple")
     with pytest.raises(InvalidInput, match="observer"):
         rehearse(own, canaries=10, observer="server")
-    with pytest.raises(InvalidInput, match="Nobody trains beside"):
+    with pytest.raises(InvalidInput, match="Nobody trains with"):
         rehearse(own, canaries=10, observer="model", real=True)
     few = ideal("flame-topk", padded_to="6", overflow='"cap"')
     with pytest.raises(Unsupported, match="so no canary tests it") as caught:

@@ -3,7 +3,7 @@
 Noise and samples that protect people come through the gate, from `accountant.randomness`.  What
 is not protective (a public split, initial weights, a name) may use other generators, in the files
 below and for the reason given there; every other use in fl/ fails.  A generator that is written by
-hand (`models/draws.py` has one, for the order of batches) is no name that could be found.
+hand (`models/training_draws.py` has one, for the order of batches) is no name that could be found.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ an attacker's rows and directions, which are public
     delm/pca_canaries.py call.normal
 models of one's own: their public first weights, random public records at the door, the states of
 generators that are put back, and layers that drop out by the run's seeds
-    models/chance.py
+    models/unseeded_randomness.py
         numpy.random numpy.random.get_state numpy.random.set_state random random.getstate
         random.setstate torch.Generator torch.random torch.random.fork_rng
     models/drawn_dropout.py
@@ -78,7 +78,7 @@ generators that are put back, and layers that drop out by the run's seeds
     models/module_checks.py call.rand call.randn torch.Generator torch.rand torch.randn
     models/module_gradients.py
         call.randn torch.Generator torch.randn torch.random torch.random.fork_rng
-    models/own_models.py
+    models/own_model_building.py
         numpy.random numpy.random.seed random random.seed torch.manual_seed torch.random
         torch.random.fork_rng
 a public seed deals records out to users and silos

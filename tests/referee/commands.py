@@ -1,4 +1,4 @@
-"""Section `commands`: what every command prints, as JSON, as text, and as the bare number."""
+"""Section `commands`: what every command prints, as JSON, as text, and as the stated number."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ def _audit(rng: Rng) -> Case:
 
 
 def _forecast(rng: Rng) -> Case:
-    from privplan.fl.declarations.built_in import built_in
+    from privplan.fl.declarations.packages import built_in
 
     text = configuration(varied(rng.choice(list(built_in())), rng))
     words = rng.choice((["run", "run.toml", "--dry-run"], ["plan", "run.toml"]))
@@ -227,7 +227,7 @@ def _fixed() -> Iterator[Case]:
     """Yield what is asked once: helps, pages, lists, tables, and what runs print."""
     from privplan.cli.pages.topics import TOPICS
 
-    audits = ("audit", "audit log", "audit budget", "audit attack", "audit demo")
+    audits = ("audit", "audit log", "audit budget", "audit attack", "audit counts", "audit demo")
     helps = ("account", "calibrate", "plan", "run", "check", "claims", "report", "explain")
     for name in ("", *helps, "doctor", *audits):
         yield _case([*name.split(), "--help"])

@@ -18,7 +18,7 @@ from .completion import Alternative, Choice, End, in_option
 from .passes import steps_agree
 
 NOT_GAUSSIAN: Final = ("laplace", "pure")
-"""Families of noise beside which nobody knows the noise of a further release."""
+"""Families of noise with which nobody knows the noise of a further release."""
 
 MOST_OPEN_NOISES: Final = 6
 """How many releases may leave their noise open: each doubles the runs."""
@@ -130,7 +130,7 @@ def releases(run: CheckedRun, end: End) -> Iterator[Alternative]:
 
 
 def release_noise(run: CheckedRun, _end: End) -> Iterator[Alternative]:
-    """Pin the noise of each release beside the sums of a run whose own noise is not Gaussian.
+    """Pin the noise of each release with the sums of a run whose own noise is not Gaussian.
 
     Neither of Gaussian and Laplace noise of one multiplier shows less than the other.
     """
@@ -296,10 +296,10 @@ def noise(run: CheckedRun, end: End) -> Iterator[Alternative]:
 
 
 def norms(run: CheckedRun, end: End) -> Iterator[Alternative]:
-    """Pin the norm that is clipped, once a clip or a scale is stated beside Laplace noise.
+    """Pin the norm that is clipped, once a clip or a scale is stated with Laplace noise.
 
-    A bare noise multiplier is relative to the l1 norm.  In d coordinates a vector of l2 norm 1 has
-    an l1 norm up to sqrt(d), one of linf norm 1 up to d: each ball holds the one before.
+    A stated noise multiplier is relative to the l1 norm.  In d coordinates a vector of l2 norm 1
+    has an l1 norm up to sqrt(d), one of linf norm 1 up to d: each ball holds the one before.
     """
     settings = run.settings
     if settings.family != "laplace" or settings.clip_norm is not None or run.event is not None:

@@ -53,7 +53,7 @@ def _draws_of_an_epoch(run: CheckedRun, together: int) -> tuple[Fraction, Fracti
         low = high = Fraction(size, settings.batch)
     else:
         half = min(run.half_unit("sampling.rate"), 0.5 * rate)
-        # A quotient of floats can lie beside a whole number of batches.
+        # A quotient of floats can lie next to a whole number of batches.
         low = Fraction(1.0 / (rate + half) * (1.0 - 1e-9)) * min(Fraction(1), share)
         high = Fraction(1.0 / (rate - half) * (1.0 + 1e-9)) * max(Fraction(1), share)
     fewest = min(low / together, Fraction(max(1, math.floor(low) // together)))

@@ -88,7 +88,7 @@ def _share(run: CheckedRun) -> float | None:
 
 
 def _stating(run: CheckedRun, rate: float) -> str:
-    """Return the option that states a rate beside a batch: the rate, or the batch that has it."""
+    """Return the option that states a rate with a batch: the rate, or the batch that has it."""
     if rate == _share(run):
         return f"sampling.rate={in_option(rate)}"
     batch = rate * (run.population or 0)

@@ -76,13 +76,13 @@ def simulate(request: RehearsalRequest) -> CanaryObservations:
         present[:, first_holder : _silos_present(request)] = 1
     else:
         present[np.arange(units), groups] = 1
-    beside = _beside(request) if request.real else None
-    first = 0 if beside is None else beside.federation.users
+    real_users = _real_users(request) if request.real else None
+    first = 0 if real_users is None else real_users.federation.users
     users = first + np.arange(units)
     if turns is not None:
         coins, users = turns.coins(coins), turns.users(units, first, request.silos)
     threads: AbstractContextManager[None] = nullcontext()
-    if beside is not None:
+    if real_users is not None:
         from ...training.threads import one_thread
 
         threads = one_thread()
@@ -115,7 +115,7 @@ def simulate(request: RehearsalRequest) -> CanaryObservations:
             present=present,
             coins=coins,
             users=users,
-            beside=beside,
+            real_users=real_users,
         )
     for block in blocks:
         note = (*seen.note, *block.notes())
@@ -219,7 +219,7 @@ def _sample_of(request: RehearsalRequest, system: System) -> Callable[[], BoolAr
     return lambda: last[0][-request.canaries :]
 
 
-def _beside(request: RehearsalRequest) -> RealUsers:
+def _real_users(request: RehearsalRequest) -> RealUsers:
     """Return the real users of a public data set, and how they train."""
     from ...running.preparation import prepare
 
@@ -231,7 +231,7 @@ def _beside(request: RehearsalRequest) -> RealUsers:
 def _notes(request: RehearsalRequest) -> tuple[str, ...]:
     notes = []
     if request.real:
-        notes.append("public records were trained on beside the canaries")
+        notes.append("public records were trained on with the canaries")
     if _silos_present(request) < request.silos:
         notes.append("as many silos as the noise allows for were missing from every round")
     elif request.settings.security.dropouts:

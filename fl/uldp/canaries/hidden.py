@@ -126,7 +126,7 @@ def _refuse(request: RehearsalRequest) -> None:
     if request.settings.as_published:
         raise Unsupported(
             "Private weighting as published is not rehearsed with canaries.",
-            "It promises nothing, and what it leaks beside the sum, no canary shows.",
+            "It promises nothing, and what it leaks besides the sum, no canary shows.",
             "See `privplan audit demo` for its ciphertexts and its residue.",
         )
     if request.observer == SILO_WITH_RECORDS:
@@ -137,7 +137,7 @@ def _refuse(request: RehearsalRequest) -> None:
         )
     if request.real:
         raise InvalidInput(
-            "Nobody trains beside the canaries under private weighting.",
+            "Nobody trains with the canaries under private weighting.",
             "Each number of a model costs an encryption for every user.",
             "Leave `real` out.",
         )

@@ -15,7 +15,7 @@ from privplan.accountant.errors import InvalidInput, PrivplanError
 from privplan.fl.declarations.registry import declaration_of
 from privplan.fl.delm.settings import IMAGE_MODELS
 from privplan.fl.models import model_named
-from privplan.fl.running.lifecycle import run
+from privplan.fl.running.run_and_resume import run
 
 from ...cases import for_each
 from .schemes import described, settings
@@ -60,10 +60,10 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         ),
         (
             {"delm": {"pca": "wishart", "pca_epsilon": 0.3, "training_epsilon": 0.7, "ratio": 2.0}},
-            "gives `ratio` beside `pca_epsilon`",
+            "gives `ratio` with `pca_epsilon`",
         ),
-        ({"delm": {"ratio": 2.0}}, "gives `ratio` .* beside pca"),
-        ({"delm": {"components": 4}}, "gives `components` .* beside pca"),
+        ({"delm": {"ratio": 2.0}}, "gives `ratio` .* with pca"),
+        ({"delm": {"components": 4}}, "gives `components` .* with pca"),
         ({"data": {"name": "tcga-brca", "path": "x"}}, "times of survival"),
         ({"privacy": {"neighbours": "zero-out"}}, "add-remove or replace-one"),
         ({"privacy": {"unit": "user"}}, "needs `unit`"),

@@ -17,8 +17,8 @@ from privplan.fl.fedpower.data import federation
 from privplan.fl.fedpower.rows import all_rows
 from privplan.fl.running.configuration import Configuration
 from privplan.fl.running.run_data import federation_of, usual_data
-from privplan.fl.settings.file import parse
 from privplan.fl.settings.schema import Settings
+from privplan.fl.settings.toml_file import parse
 
 from .matrices import READER, csv_file, with_reader
 
@@ -49,7 +49,7 @@ def test_the_reader_of_these_tests_is_sound() -> None:
         (('path = "u.data"', LISTED), "lacks `users`"),
         (("users = 9", LISTED), "lacks `path`"),
         (('path = "u.data"', "users = 9", 'selection = "public"'), "lacks `selection_source`"),
-        (('path = "u.data"', "users = 9", PUBLIC, LISTED), "`columns` beside `selection`"),
+        (('path = "u.data"', "users = 9", PUBLIC, LISTED), "`columns` with `selection`"),
         (
             ('path = "u.data"', "users = 9", LISTED, 'selection_source = "me"'),
             "`selection_source` in [data], which has no effect",
