@@ -63,11 +63,9 @@ an attacker's directions, which are public
     fedpower/canaries.py call.integers call.normal call.permutation numpy.random
         numpy.random.Generator
 an attacker's signs and favoured coordinates
-    flame/canary_patterns.py call.random numpy.random numpy.random.Generator
-an attacker's generator, handed on to its patterns
-    flame/canary_runs.py numpy.random numpy.random.Generator
+    flame/canary_layout.py call.random numpy.random numpy.random.Generator
 an attacker's rows and directions, which are public
-    delm/pca_canaries.py call.normal numpy.random numpy.random.Generator
+    delm/pca_canaries.py call.normal
 models of one's own: their public first weights, random public records at the door, the states of
 generators that are put back, and layers that drop out by the run's seeds
     models/unseeded_randomness.py
@@ -90,8 +88,7 @@ a public seed deals records out to users and silos
 a public seed draws the labels that an experiment makes bad
     data/bad_labels.py call.integers call.permutation numpy.random.Generator
 an attacker's coins, signs and labels
-    statistics/canaries.py
-        call.integers call.permutation call.random numpy.random numpy.random.Generator
+    statistics/canaries.py call.integers call.permutation call.random
 an attacker's coins, and the streams of a rehearsal, in which there are no people
     canaries/request.py
         .accountant.randomness.Streams.secure .accountant.randomness.Streams.seeded numpy.random

@@ -1,4 +1,4 @@
-"""Where the canaries of one run lie, and which way each of their coordinates pulls.
+"""Where the canaries of one run lie, what they send, and what is kept of a round.
 
     simple, double    over all coordinates, each canary by signs of its own, +1 or -1 at random
     topk              in k coordinates of its own, which are its largest
@@ -14,16 +14,25 @@ of a canary there are dummies alone.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from ...accountant.arrays import BoolArray, FloatArray, IntArray
+from ...accountant.mechanisms import Ticket
+from ..canaries import CANARY_NORM_IN_CLIPS
+from ..data.federation import Indices
+from ..frame.model import Parameters
+from ..shuffling import ReceivedMessages, Shuffling, Terms
+from ..shuffling.ideal import IdealShuffling, MixedSums
+from ..shuffling.rounds import checked_messages
+from ..training.local_training import NoTraining, UpdateBlock
+from .canary_scores import Scores
 from .terms import DOUBLE, TOPK, FlameTerms
-
-if TYPE_CHECKING:
-    from ...accountant.arrays import BoolArray, FloatArray, IntArray
 
 MOST_OF_USERS: Final = 8
 MOST_OF_COORDINATES: Final = 8
@@ -94,3 +103,82 @@ class Layout:
         if not self.apart:
             firsts = self.first + self.terms.chosen * np.arange(self.room)
         return firsts[:, None] + np.arange(self.terms.chosen)
+
+
+class CanaryUpdates(NoTraining):
+    """A `LocalTraining` in which the first users are canaries, and the others' updates are 0.
+
+    `directions` (m, d) are those of the canaries by their coins, set before each run: +1, -1 or 0
+    of each coordinate, or more where it is favoured.  They turn round by round, so that noise that
+    is used again cancels out.
+    """
+
+    def __init__(self, dimensions: int, *, clip: float) -> None:
+        self._length = CANARY_NORM_IN_CLIPS * clip
+        self.directions: FloatArray = np.zeros((1, dimensions))
+
+    def initial(self) -> Parameters:
+        return np.zeros(self.directions.shape[1])
+
+    def turn(self, number: int) -> float:
+        """Return which way canaries pull in round `number`: +1 or -1; public."""
+        return 1.0 if number % 2 == 0 else -1.0
+
+    def user_deltas(
+        self,
+        parameters: Parameters,  # noqa: ARG002
+        users: Sequence[Indices],  # noqa: ARG002
+        number: int,
+    ) -> Iterator[UpdateBlock]:
+        canaries = np.arange(len(self.directions))
+        rows = self._length * self.turn(number) * self.directions
+        yield UpdateBlock(canaries, np.zeros_like(canaries), rows)
+
+
+class WatchedIdeal(IdealShuffling):
+    """Messages on arrays."""
+
+    def __init__(self, terms: Terms, *, colluders: int, scores: Scores) -> None:
+        super().__init__(terms, colluders=colluders)
+        self._scores, self.arrived = scores, np.zeros(terms.dimensions)
+
+    def round(self, number: int, ticket: Ticket, messages: ArrayLike, **given: Any) -> MixedSums:
+        self.arrived = np.zeros(self.terms.dimensions)
+        self.sent, self.places = _sent(self.terms, messages, **given)
+        return super().round(number, ticket, messages, **given)
+
+    def add(self, sums: IntArray, coordinates: IntArray, values: IntArray) -> None:
+        super().add(sums, coordinates, values)
+        counted = self._scores.of(values)
+        self.arrived += np.bincount(coordinates, counted, minlength=len(self.arrived))
+
+
+class WatchedShuffling(Shuffling):
+    """Messages in ciphertexts, through the parties."""
+
+    def __init__(self, terms: Terms, *, colluders: int, scores: Scores) -> None:
+        super().__init__(terms, colluders=colluders)
+        self._scores, self.arrived = scores, np.zeros(terms.dimensions)
+
+    def round(
+        self, number: int, ticket: Ticket, messages: ArrayLike, **given: Any
+    ) -> ReceivedMessages:
+        self.sent, self.places = _sent(self.terms, messages, **given)
+        received = super().round(number, ticket, messages, **given)
+        self.arrived = self._scores.of(received.messages[:, :, 0]).sum(axis=1)
+        return received
+
+
+def _sent(
+    terms: Terms, messages: ArrayLike, *, places: ArrayLike | None = None, **_: object
+) -> tuple[IntArray, IntArray]:
+    sent, chosen = checked_messages(terms, messages, places)
+    return sent[:, :, 0], chosen
+
+
+WatchedTransport: TypeAlias = WatchedIdeal | WatchedShuffling
+"""Either of them: what was sent and what arrived in the last round.
+
+`arrived` (d,) is what was counted of all messages of each coordinate; `sent` (users, k) are the
+messages of the users, and `places` their coordinates.
+"""
