@@ -200,7 +200,6 @@ def whole_run(source: random.Random) -> WholeRun:
 
 CERTAIN: Final = (
     "claim.delta",
-    "claim.unit",
     "claim.neighbours",
     "noise.noise_multiplier",
     "noise.clip_source",
@@ -214,6 +213,10 @@ def may_be_hidden(facts: Mapping[str, object], stated: Mapping[str, object]) -> 
     """Return whether no convention is wrong about the run, where no more than that is stated."""
     unit, drawn = facts["claim.unit"], facts["sampling.sampled"]
     clipped = facts["noise.clip_bounds"]
+    several = "data.records_per_user" in stated and facts["data.records_per_user"] != 1
+    by_convention = unit == "silo" or not (several or "data.users" in stated)
+    if unit != "record" and "claim.unit" not in stated and by_convention:
+        return False  # by convention a record is protected, unless users are mentioned
     if unit == "user":
         return "data.records_per_user" in stated or (drawn, clipped) == ("users", "unit")
     if unit == "silo" or (drawn, clipped) == ("records", "record"):

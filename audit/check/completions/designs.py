@@ -8,14 +8,13 @@ else about draws asks the design that was pinned.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import product
 from typing import Final
 
 from ..noise_draws import LackingFacts
-from ..pinned_run import PinnedRun
-from ..sampling_design import Clipped, Drawn, SamplingDesign
+from ..pinned_run import Clipped, Drawn, PinnedRun, SamplingDesign
 from .completion import Alternative, Choice, End, in_option
 
 REPLACING: Final = ("with-replacement", "weighted")
@@ -27,6 +26,9 @@ RATE_TOLERANCE: Final = 1e-6
 CLIPPED: Final[tuple[Clipped, ...]] = ("unit", "record")
 DRAWN: Final[tuple[Drawn, ...]] = ("users", "records")
 
+DRAWN_AS: Final[Mapping[str, Drawn]] = {"record": "records", "user": "users", "silo": "silos"}
+"""What a draw takes of units that are drawn as wholes."""
+
 UNCOUNTED: Final = "Users are drawn, and nobody said how many there are."
 
 UNCOUNTED_STEPS: Final = (
@@ -37,7 +39,7 @@ UNCOUNTED_STEPS: Final = (
 def designs(run: PinnedRun, end: End) -> Iterator[Alternative]:
     """Pin who is drawn and who is clipped, with the rate and the steps that follow from these."""
     for pinned, choice in _designs(run, end):
-        yield _of_unsaid_passes(pinned, end), choice  # type: ignore[arg-type]
+        yield _of_unsaid_passes(pinned, end), choice
 
 
 def _designs(run: PinnedRun, end: End) -> Iterator[Alternative]:
@@ -83,6 +85,8 @@ def passes_are_unsaid(run: PinnedRun) -> bool:
     Epochs of users and silos may be the passes that each makes over its records in a step, and
     those of batches of what nobody counted are any number of steps.
     """
+    if run.settings.clients_rate not in (None, 1.0):
+        return False  # no steps were derived from these
     uncounted = follows(run) and run.design.counted is None
     stated = "schedule.epochs" in run.stated and not run.steps_are_counted
     return stated and (run.design.takes_wholes or uncounted)
@@ -111,15 +115,14 @@ def _as_stated(run: PinnedRun) -> SamplingDesign:
     A batch of more than these counts their records; one of what nobody counted is no share.
     """
     settings = run.settings
-    of_unit: Drawn = {"user": "users", "silo": "silos"}.get(settings.unit, "records")  # type: ignore[assignment]
-    drawn: Drawn = "records" if settings.sampled == "records" else of_unit
+    drawn: Drawn = "records" if settings.sampled == "records" else DRAWN_AS[settings.unit]
     size = _size(run, drawn)
     too_large = size is not None and settings.batch is not None and settings.batch > size
     return SamplingDesign(drawn, "unit", size, _size(run, "records") if too_large else size)
 
 
 def _pinned(run: PinnedRun, design: SamplingDesign, **changes: object) -> PinnedRun:
-    return replace(run.with_settings(**changes), design=design)  # type: ignore[return-value]
+    return replace(run.with_settings(**changes), design=design)
 
 
 def _of_silos(run: PinnedRun) -> Iterator[Alternative]:
@@ -130,7 +133,8 @@ def _of_silos(run: PinnedRun) -> Iterator[Alternative]:
     """
     settings = run.settings
     of_silos = _as_stated(run)
-    of_records = _with_records(run, of_silos)
+    records = _size(run, "records")
+    of_records = SamplingDesign("records", "unit", records, records)
     if settings.sampled == "records":
         pinned = _pinned(run, of_records)
         # A batch may be all records, of whom nobody counted any.
@@ -150,11 +154,6 @@ def _of_silos(run: PinnedRun) -> Iterator[Alternative]:
     for design, what, word in ((of_silos, "silos", "users"), (of_records, "records", "records")):
         choice = Choice("sampling.sampled", f"{what} are drawn", f"sampling.sampled={word}")
         yield _pinned(run, design, sampled=word), choice
-
-
-def _with_records(run: PinnedRun, design: SamplingDesign) -> SamplingDesign:
-    records = _size(run, "records")
-    return replace(design, drawn="records", population=records, counted=records)
 
 
 def counts_records(run: PinnedRun) -> bool:
@@ -212,7 +211,7 @@ def _of_users(run: PinnedRun, end: End) -> Iterator[Alternative]:
         # Who draws clients, and clips each as a whole, draws users.
         if by_clients and settings.sampled is None and (clipped, drawn) == ("unit", "records"):
             continue
-        design = replace(_as_stated(run.with_settings(sampled=drawn)), clipped=clipped)  # type: ignore[arg-type]
+        design = replace(_as_stated(run.with_settings(sampled=drawn)), clipped=clipped)
         pinned = _pinned(run, design, sampled=drawn, clip_bounds=clipped)
         if drawn == "users":
             yield _drawn_users(pinned, end), choice
