@@ -1,0 +1,422 @@
+"""The life of a claim: claimed, begun, released, audited; or cancelled before, or abandoned after.
+
+Every step is one operation of a transaction (`database.Database.write`): it charges, writes its
+entry and returns the answer, or it refuses and leaves nothing behind.  What was begun is spent:
+no step after `begin` gives anything back.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from ...accountant.odometer.adaptive_ledger import BUDGET_UNITS
+from ...fl.log.canonical import canonical, digest
+from .balances import (
+    UNPAYABLE,
+    Vector,
+    above,
+    count_that_fits,
+    largest_spending,
+    loaded,
+    minus,
+    part,
+    plus,
+    stored,
+    texts,
+    within,
+    zero,
+)
+from .books import Books
+from .database import locked_row
+from .names import Refusal, name_of
+from .signer import Signer
+from .tables import claims, project_blocks, projects
+from .terms import Terms
+
+FINAL_STATES: Final = ("cancelled", "abandoned", "audited")
+
+
+@dataclass(frozen=True)
+class ClaimRequest:
+    """What a client claims: an event in blocks of a data set (None: in all), for a project."""
+
+    data_set: str
+    blocks: tuple[str, ...] | None
+    project: str
+    event: Mapping[str, Any]
+    begin: bool
+
+    @property
+    def content(self) -> str:
+        """The digest of what is claimed: the same key stands for the same content only."""
+        named = None if self.blocks is None else sorted(self.blocks)
+        said = [self.data_set, named, self.project, dict(self.event), self.begin]
+        return digest(canonical(said))
+
+
+@dataclass(frozen=True)
+class Actor:
+    """Who asks: the holder of a token, and its role."""
+
+    holder: str
+    role: str
+
+
+class BudgetRefusal(Refusal):
+    """A claim does not fit; `rooms` are what limits it, as pairs of what is spent and the cap."""
+
+    def __init__(self, books: Books, price: Vector, rooms: Sequence[tuple[Vector, Vector]]) -> None:
+        count = min(count_that_fits(spent, price, cap) for spent, cap in rooms)
+        super().__init__(
+            409,
+            "budget",
+            f"The claim does not fit into what is left of {books.asked}.",
+            "In at least one block, or for the project, it would exceed the cap.",
+            "Claim what fits: fewer releases, a lower rate or more noise.",
+            {"fits": {"count": count}},
+        )
+        self.rooms = tuple(dict.fromkeys(rooms))
+
+
+def make_claim(
+    connection: sa.Connection,
+    signer: Signer,
+    request: ClaimRequest,
+    price: Vector,
+    actor: Actor,
+    key: str,
+) -> dict[str, object]:
+    """Charge a claim to every block and to the project, and return the answer with its receipt.
+
+    The same key with the same content returns the answer that was given; with another one it is
+    refused (422).  Raises `BudgetRefusal` where it does not fit, and remembers nothing of that.
+    """
+    books = Books.open(connection, signer, request.data_set)
+    # After the lock: the same key may just have been used by a retry.
+    earlier = connection.execute(
+        sa.select(claims.c.content, claims.c.answer).where(
+            claims.c.holder == actor.holder, claims.c.key == key
+        )
+    ).first()
+    if earlier is not None:
+        return _remembered(earlier.content, earlier.answer, request.content)
+    books.require_served()
+    names = books.chosen(request.blocks)
+    project, share = _project(books, request.project)
+    by_project = _project_spending(connection, project, books, names)
+    rooms = [(books.spent[name], books.cap) for name in names]
+    if share < 1:
+        limit = part(books.cap, share)
+        rooms += [(by_project[name], limit) for name in names]
+    if not all(within(plus(spent, price), cap) for spent, cap in rooms):
+        raise BudgetRefusal(books, price, rooms)
+    # Ids are of 128 bits, so no other holder guesses one.
+    claim = secrets.token_hex(16)
+    state = "begun" if request.begin else "claimed"
+    books.put_spent({name: plus(books.spent[name], price) for name in names})
+    _put_project(
+        connection, project, books, {name: plus(by_project[name], price) for name in names}
+    )
+    record: dict[str, object] = {
+        "type": "claim",
+        "claim": claim,
+        "project": request.project,
+        "blocks": list(names),
+        "event": dict(request.event),
+        "price": texts(price),
+        "begun": request.begin,
+        "by": actor.holder,
+    }
+    if books.asked != books.name:
+        record["view"] = books.asked
+    books.append(record)
+    answer = _answer(books, claim, state, names)
+    connection.execute(
+        claims.insert(),
+        {
+            "id": claim,
+            "data_set_id": books.id,
+            "project_id": project,
+            "holder": actor.holder,
+            "key": key,
+            "content": request.content,
+            "answer": canonical(answer),
+            "state": state,
+            "block_ids": json.dumps([books.ids[name] for name in names]),
+            "price": stored(price),
+            "log_head": None,
+        },
+    )
+    return answer
+
+
+def begin(connection: sa.Connection, signer: Signer, claim: str, actor: Actor) -> dict[str, object]:
+    """Have a claim begun: from here on it is spent, whatever becomes of it."""
+    row, books = _opened(connection, signer, claim, actor)
+    if row.state == "begun":
+        return _answer(books, claim, "begun", _names(books, row))
+    _require_state(row, "claimed")
+    books.require_served()
+    _step(books, row, {"type": "claim.begin"}, "begun", actor)
+    return _answer(books, claim, "begun", _names(books, row))
+
+
+def cancel(
+    connection: sa.Connection, signer: Signer, claim: str, actor: Actor
+) -> dict[str, object]:
+    """Take back a claim that was not begun, so that nothing was drawn under it."""
+    row, books = _opened(connection, signer, claim, actor)
+    names = _names(books, row)
+    if row.state == "cancelled":
+        return _answer(books, claim, "cancelled", names)
+    _require_state(row, "claimed")
+    price = loaded(row.price)
+    by_project = _project_spending(connection, row.project_id, books, names)
+    books.put_spent({name: minus(books.spent[name], price) for name in names})
+    left = {name: minus(by_project[name], price) for name in names}
+    _put_project(connection, row.project_id, books, left)
+    _step(books, row, {"type": "claim.cancel"}, "cancelled", actor)
+    return _answer(books, claim, "cancelled", names)
+
+
+def release(
+    connection: sa.Connection, signer: Signer, claim: str, actor: Actor, head: str | None
+) -> dict[str, object]:
+    """Close a claim with the head of the log that says what was released."""
+    row, books = _opened(connection, signer, claim, actor)
+    names = _names(books, row)
+    if row.state == "released" and row.log_head == head:
+        return _answer(books, claim, "released", names)
+    _require_state(row, "begun")
+    record: dict[str, object] = {"type": "claim.release", "head": head}
+    _step(books, row, record, "released", actor, log_head=head)
+    return _answer(books, claim, "released", names)
+
+
+def abandon(
+    connection: sa.Connection, signer: Signer, claim: str, actor: Actor
+) -> dict[str, object]:
+    """Close a claim that ends without a release; it stays spent."""
+    row, books = _opened(connection, signer, claim, actor)
+    if row.state == "abandoned":
+        return _answer(books, claim, "abandoned", _names(books, row))
+    _require_state(row, "begun")
+    _step(books, row, {"type": "claim.abandon"}, "abandoned", actor)
+    return _answer(books, claim, "abandoned", _names(books, row))
+
+
+def audit(
+    connection: sa.Connection,
+    signer: Signer,
+    claim: str,
+    actor: Actor,
+    verdict: str,
+    event: Mapping[str, Any] | None,
+    price: Vector | None,
+) -> dict[str, object]:
+    """Close a claim with an audit's verdict, `holds` or `above`, and charge what was lost above it.
+
+    `event` is what the audited log supports, and `price` its price.  What is above the claim is
+    charged also where it does not fit, and the data set is then frozen; as it is by a loss above
+    the claim whose size nobody states.
+    """
+    row, books = _opened(connection, signer, claim, actor)
+    _require_state(row, "released")
+    names = _names(books, row)
+    size = books.terms.size
+    difference = zero(size) if price is None else above(price, loaded(row.price))
+    if any(difference):
+        by_project = _project_spending(connection, row.project_id, books, names)
+        books.put_spent({name: plus(books.spent[name], difference) for name in names})
+        charged = {name: plus(by_project[name], difference) for name in names}
+        _put_project(connection, row.project_id, books, charged)
+    record: dict[str, object] = {
+        "type": "claim.audit",
+        "verdict": verdict,
+        "event": None if event is None else dict(event),
+        "price": None if price is None else texts(price),
+        "charged": texts(difference),
+    }
+    _step(books, row, record, "audited", actor)
+    if not all(within(books.spent[name], books.cap) for name in names):
+        books.freeze(f"claim {claim} lost more than it claimed, and more than was left", "service")
+    elif verdict == "above" and event is None:
+        books.freeze(f"claim {claim} lost more than it claimed, nobody says how much", "service")
+    return _answer(books, claim, "audited", names)
+
+
+def data_set_of(connection: sa.Connection, claim: str) -> int | None:
+    """Return the id of the data set of a claim, which never changes; None for no claim."""
+    asked = sa.select(claims.c.data_set_id).where(claims.c.id == claim)
+    return connection.execute(asked).scalar()
+
+
+def shown_claim(
+    connection: sa.Connection, signer: Signer, claim: str, actor: Actor
+) -> dict[str, object]:
+    """Return a claim as it is now; an analyst sees those of its own."""
+    row = connection.execute(sa.select(claims).where(claims.c.id == claim)).first()
+    if row is None or (actor.role == "analyst" and row.holder != actor.holder):
+        raise _no_claim()
+    answer: dict[str, object] = json.loads(row.answer)
+    return {**answer, "state": row.state, "head": row.log_head}
+
+
+def _opened(
+    connection: sa.Connection, signer: Signer, claim: str, actor: Actor
+) -> tuple[sa.Row[Any], Books]:
+    """Return the row of a claim and its data set's books, both locked, the data set first."""
+    number = data_set_of(connection, claim)
+    if number is None:
+        raise _no_claim()
+    books = Books.of_id(connection, signer, number)
+    row = locked_row(connection, claims, claims.c.id == claim)
+    assert row is not None
+    if actor.role == "analyst" and row.holder != actor.holder:
+        raise _no_claim()
+    return row, books
+
+
+def _no_claim() -> Refusal:
+    return Refusal(404, "no-claim", "There is no such claim of yours.")
+
+
+def _require_state(row: sa.Row[Any], state: str) -> None:
+    if row.state != state:
+        raise Refusal(
+            409,
+            "state",
+            f"The claim is {row.state}, and not {state}.",
+            "What was begun is spent, and each step is taken once.",
+            "GET /v1/claims/ID says how far it is.",
+            {"state": row.state},
+        )
+
+
+def _step(
+    books: Books,
+    row: sa.Row[Any],
+    record: Mapping[str, object],
+    state: str,
+    actor: Actor,
+    **changed: object,
+) -> None:
+    books.append({**record, "claim": row.id, "by": actor.holder})
+    values = {"state": state, **changed}
+    books.connection.execute(claims.update().where(claims.c.id == row.id).values(**values))
+
+
+def _names(books: Books, row: sa.Row[Any]) -> tuple[str, ...]:
+    names = {number: name for name, number in books.ids.items()}
+    return tuple(names[number] for number in json.loads(row.block_ids))
+
+
+def _project(books: Books, name: str) -> tuple[int, Fraction]:
+    """Return the id of a project and its share, locked; a project that nobody limited has all."""
+    name_of(project=name)
+    condition = (projects.c.data_set_id == books.id) & (projects.c.name == name)
+    row = locked_row(books.connection, projects, condition)
+    if row is not None:
+        return row.id, Fraction(row.share)
+    inserted = books.connection.execute(
+        projects.insert(), {"data_set_id": books.id, "name": name, "share": "1"}
+    )
+    key = inserted.inserted_primary_key
+    assert key is not None
+    return int(key[0]), Fraction(1)
+
+
+def _project_spending(
+    connection: sa.Connection, project: int, books: Books, names: Sequence[str]
+) -> dict[str, Vector]:
+    """Return what a project has spent in blocks, zero where it spent nothing."""
+    by_id = {books.ids[name]: name for name in names}
+    asked = sa.select(project_blocks.c.block_id, project_blocks.c.spent).where(
+        project_blocks.c.project_id == project
+    )
+    spent = dict.fromkeys(names, zero(books.terms.size))
+    for number, units in connection.execute(asked):
+        if number in by_id:
+            spent[by_id[number]] = loaded(units)
+    return spent
+
+
+def _put_project(
+    connection: sa.Connection, project: int, books: Books, changed: Mapping[str, Vector]
+) -> None:
+    update = (
+        project_blocks.update()
+        .where(
+            project_blocks.c.project_id == project,
+            project_blocks.c.block_id == sa.bindparam("block"),
+        )
+        .values(spent=sa.bindparam("units"))
+    )
+    known = sa.select(project_blocks.c.block_id).where(project_blocks.c.project_id == project)
+    have = set(connection.execute(known).scalars())
+    rows = [{"block": books.ids[name], "units": stored(units)} for name, units in changed.items()]
+    old = [row for row in rows if row["block"] in have]
+    new = [row for row in rows if row["block"] not in have]
+    if old:
+        connection.execute(update, old)
+    if new:
+        connection.execute(
+            project_blocks.insert(),
+            [
+                {"project_id": project, "block_id": row["block"], "spent": row["units"]}
+                for row in new
+            ],
+        )
+
+
+def _remembered(content: str, answer: str, asked: str) -> dict[str, object]:
+    if content != asked:
+        raise Refusal(
+            422,
+            "key-reused",
+            "This Idempotency-Key was used for another claim.",
+            "One key stands for one claim, so that a retry never charges twice.",
+            "Give a new key.",
+        )
+    remembered: dict[str, object] = json.loads(answer)
+    return remembered
+
+
+def _answer(books: Books, claim: str, state: str, names: Sequence[str]) -> dict[str, object]:
+    spent = largest_spending([books.spent[name] for name in names], books.cap)
+    epsilon = epsilon_of(books.terms, spent)
+    return {
+        "id": claim,
+        "state": state,
+        "spent": {"epsilon": epsilon, "delta": books.terms.delta},
+        "left": {"epsilon": left_of(books.epsilon, epsilon), "delta": books.terms.delta},
+        "receipt": books.statement(claim),
+    }
+
+
+def left_of(cap: float, epsilon: float | str) -> float:
+    """Return what is left of a cap, for a person: the difference, at least 0."""
+    return 0.0 if isinstance(epsilon, str) else max(0.0, cap - epsilon)
+
+
+@lru_cache(maxsize=4096)
+def epsilon_of(terms: Terms, spent: Vector) -> float | str:
+    """Return the epsilon of what was spent, at the data set's delta; "inf" where none is known."""
+    # Each of k blocks that a unit may lie in can have spent as much.
+    units = tuple(each * terms.blocks_per_unit for each in spent)
+    budgets = terms.currency.budgets
+    payable = [each < UNPAYABLE for each in units[:-1]]
+    amounts = [
+        Fraction(each, BUDGET_UNITS) * budget if known else None
+        for each, budget, known in zip(units[:-1], budgets, payable, strict=True)
+    ]
+    epsilon = terms.currency.epsilon(amounts)
+    return epsilon if epsilon < float("inf") else "inf"
