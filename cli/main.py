@@ -24,9 +24,11 @@ from .commands.data import check as data_check
 from .commands.data import ids, schema
 from .commands.doctor import doctor
 from .commands.explain import explain
+from .commands.ledger import audit_ledger, witness
 from .commands.plan import PlanRequest, plan
 from .commands.report import report
 from .commands.run import run
+from .commands.serve import serve
 from .inputs import defaults_file
 from .inputs.request import keys_of
 from .terminal import output
@@ -148,7 +150,7 @@ def privplan(
 
 
 # In the order in which the help lists them.
-for command in (calibrate, plan, run, account, check, claims, report, explain, doctor):
+for command in (calibrate, plan, run, account, check, claims, report, explain, doctor, serve):
     app.command(cls=Command)(command)
 
 
@@ -170,8 +172,9 @@ def _group(name: str, about: str, commands: dict[str, Callable[..., Any]]) -> No
 _group(
     "audit",
     "Check what a run has left behind.",
-    {"log": log, "budget": budget, "attack": attack, "demo": demo},
+    {"log": log, "budget": budget, "attack": attack, "demo": demo, "ledger": audit_ledger},
 )
+_group("ledger", "Watch a budget ledger from outside.", {"witness": witness})
 _group(
     "data",
     "Prepare tables of your own: a schema, what is wrong in them, hidden ids.",

@@ -18,7 +18,7 @@ from fractions import Fraction
 from typing import Final, TypeAlias
 
 from ...accountant.composition import MAX_ROUNDS
-from ...accountant.odometer.adaptive_ledger import BUDGET_UNITS, EXHAUSTED
+from ...accountant.odometer.balances import BUDGET_UNITS, EXHAUSTED
 
 Vector: TypeAlias = tuple[int, ...]
 """Budget units, by budget, and those of delta."""
@@ -97,7 +97,9 @@ def part(cap: Vector, share: Fraction) -> Vector:
 
 def share_spent(spent: Vector, cap: Vector) -> Fraction:
     """Return the spent share of a cap: of the budget that is least spent, or of the delta."""
-    shares = [Fraction(a, b) if b else Fraction(int(a > 0)) for a, b in zip(spent, cap, strict=True)]
+    shares = [
+        Fraction(a, b) if b else Fraction(int(a > 0)) for a, b in zip(spent, cap, strict=True)
+    ]
     return max(min(shares[:-1]), shares[-1])
 
 

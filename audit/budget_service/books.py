@@ -25,7 +25,8 @@ class Books:
     """The books of one data set, open for writing until the transaction ends.
 
     `spent` is what each block has spent, by its name; `ids` are those of the blocks.  `seq` and
-    `head` are of the last entry, `keys` signed the history, the last one now.  `asked` is the name that was asked for: the data set, or a view.
+    `head` are of the last entry; `keys` signed the history, and the last one signs it now.  `asked`
+    is the name that was asked for: the data set, or a view.
     """
 
     connection: sa.Connection

@@ -17,9 +17,9 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from ...accountant.odometer.adaptive_ledger import BUDGET_UNITS
 from ...fl.log.canonical import canonical, digest
 from .balances import (
+    BUDGET_UNITS,
     UNPAYABLE,
     Vector,
     above,
@@ -259,13 +259,11 @@ def data_set_of(connection: sa.Connection, claim: str) -> int | None:
     return connection.execute(asked).scalar()
 
 
-def shown_claim(
-    connection: sa.Connection, signer: Signer, claim: str, actor: Actor
-) -> dict[str, object]:
+def shown_claim(connection: sa.Connection, claim: str, actor: Actor) -> dict[str, object]:
     """Return a claim as it is now; an analyst sees those of its own."""
     row = connection.execute(sa.select(claims).where(claims.c.id == claim)).first()
     if row is None or (actor.role == "analyst" and row.holder != actor.holder):
-        raise _no_claim()
+        raise no_claim()
     answer: dict[str, object] = json.loads(row.answer)
     return {**answer, "state": row.state, "head": row.log_head}
 
@@ -276,16 +274,17 @@ def _opened(
     """Return the row of a claim and its data set's books, both locked, the data set first."""
     number = data_set_of(connection, claim)
     if number is None:
-        raise _no_claim()
+        raise no_claim()
     books = Books.of_id(connection, signer, number)
     row = locked_row(connection, claims, claims.c.id == claim)
     assert row is not None
     if actor.role == "analyst" and row.holder != actor.holder:
-        raise _no_claim()
+        raise no_claim()
     return row, books
 
 
-def _no_claim() -> Refusal:
+def no_claim() -> Refusal:
+    """Return the refusal of a claim that is not there, or not of whoever asks."""
     return Refusal(404, "no-claim", "There is no such claim of yours.")
 
 
@@ -410,13 +409,11 @@ def left_of(cap: float, epsilon: float | str) -> float:
 @lru_cache(maxsize=4096)
 def epsilon_of(terms: Terms, spent: Vector) -> float | str:
     """Return the epsilon of what was spent, at the data set's delta; "inf" where none is known."""
-    # Each of k blocks that a unit may lie in can have spent as much.
-    units = tuple(each * terms.blocks_per_unit for each in spent)
     budgets = terms.currency.budgets
-    payable = [each < UNPAYABLE for each in units[:-1]]
+    payable = [each < UNPAYABLE for each in spent[:-1]]
     amounts = [
         Fraction(each, BUDGET_UNITS) * budget if known else None
-        for each, budget, known in zip(units[:-1], budgets, payable, strict=True)
+        for each, budget, known in zip(spent[:-1], budgets, payable, strict=True)
     ]
     epsilon = terms.currency.epsilon(amounts)
     return epsilon if epsilon < float("inf") else "inf"

@@ -16,7 +16,6 @@ from typing import Any, Final, TypeVar
 import sqlalchemy as sa
 
 from ...accountant.errors import InvalidInput, MissingExtra, PrivplanError, Unsupported
-from .names import Refusal
 from .tables import data_sets
 
 _SQLITE: Final = "sqlite"
@@ -73,7 +72,9 @@ class Database:
                 if self.is_sqlite:
                     connection.exec_driver_sql("ROLLBACK")
 
-    def write(self, operations: Sequence[Operation[Any]], concerned: Iterable[int] = ()) -> list[Any]:
+    def write(
+        self, operations: Sequence[Operation[Any]], concerned: Iterable[int] = ()
+    ) -> list[Any]:
         """Do operations in one transaction, each in a savepoint; return what each returned.
 
         An operation that refuses is undone alone, and its error stands in the list.  `concerned`
@@ -126,9 +127,11 @@ def _in_savepoint(connection: sa.Connection, operation: Operation[Any]) -> Any:
     connection.exec_driver_sql("SAVEPOINT claim")
     try:
         answer = operation(connection)
-    except (Refusal, PrivplanError) as refusal:
+    except sa.exc.SQLAlchemyError:
+        raise  # the whole group fails: what the database still knows is not known
+    except Exception as error:  # whatever it is, it is the fault of this operation alone
         connection.exec_driver_sql("ROLLBACK TO SAVEPOINT claim")
-        answer = refusal
+        answer = error
     connection.exec_driver_sql("RELEASE SAVEPOINT claim")
     return answer
 
@@ -225,7 +228,10 @@ def _migrate(engine: sa.Engine) -> None:
         return script._upgrade_revs("head", revision)
 
     try:
-        with engine.connect() as connection, EnvironmentContext(config, script, fn=steps) as context:
+        with (
+            engine.connect() as connection,
+            EnvironmentContext(config, script, fn=steps) as context,
+        ):
             connection.exec_driver_sql(
                 "BEGIN IMMEDIATE" if engine.dialect.name == _SQLITE else "SELECT 1"
             )

@@ -237,7 +237,7 @@ def thaw(
 
 def shown(books: Books) -> dict[str, object]:
     """Return how a data set stands: what each block has spent, and what is left."""
-    terms = books.terms
+    terms, currency = books.terms, books.terms.currency
     rows: dict[str, object] = {}
     worst: float | str = 0.0
     for name, spent in books.spent.items():
@@ -247,24 +247,26 @@ def shown(books: Books) -> dict[str, object]:
     return {
         "name": books.asked,
         "charged": books.name,
-        "unit": terms.unit,
-        "neighbours": terms.neighbours,
+        "unit": currency.unit,
+        "neighbours": currency.neighbours,
         "observer": terms.observer,
         "epsilon": books.epsilon,
         "delta": terms.delta,
         "cap_at_most": terms.cap_at_most,
         "certified": books.certified,
         "frozen": books.behind or books.frozen,
-        "currency": terms.currency_name,
-        "orders": list(terms.orders),
-        "slack": terms.slack,
-        "blocks_per_unit": terms.blocks_per_unit,
+        "currency": currency.kind,
+        "orders": list(currency.orders),
+        "slack": currency.target.slack,
+        "blocks_per_unit": currency.blocks_per_unit,
         "spent": {"epsilon": worst, "delta": terms.delta},
         "left": {"epsilon": left_of(books.epsilon, worst), "delta": terms.delta},
         "blocks": rows,
         "seq": books.seq,
         "head": books.head,
-        "notes": [COUNTS_WHAT_IT_IS_TOLD] if books.certified else [UNCERTIFIED, COUNTS_WHAT_IT_IS_TOLD],
+        "notes": [COUNTS_WHAT_IT_IS_TOLD]
+        if books.certified
+        else [UNCERTIFIED, COUNTS_WHAT_IT_IS_TOLD],
     }
 
 
@@ -299,9 +301,7 @@ def _root(connection: sa.Connection, signer: Signer, name: str) -> Books:
 def _insert_blocks(books: Books, new: Sequence[str]) -> None:
     checked = names_of(blocks=list(new))
     nothing = zero(books.terms.size)
-    rows = [
-        {"data_set_id": books.id, "name": name, "spent": stored(nothing)} for name in checked
-    ]
+    rows = [{"data_set_id": books.id, "name": name, "spent": stored(nothing)} for name in checked]
     books.connection.execute(blocks.insert(), rows)
     asked = sa.select(blocks.c.id, blocks.c.name).where(blocks.c.data_set_id == books.id)
     for number, name in books.connection.execute(asked.order_by(blocks.c.id)):

@@ -80,7 +80,9 @@ def acknowledge(
     return shown(books)
 
 
-def hold_witnessed(database: Database, signer: Signer, heads: Iterable[SignedStatement]) -> list[str]:
+def hold_witnessed(
+    database: Database, signer: Signer, heads: Iterable[SignedStatement]
+) -> list[str]:
     """Hold heads that a witness kept against the database, before anything is served.
 
     Return the data sets that are behind: they take no claims until an owner acknowledges it.
@@ -119,9 +121,7 @@ def _held(books: Books, signed: SignedStatement) -> bool:
         _keep(books, signed)
     if books.behind is None:
         books.behind = f"entry {said.seq} of its history was seen, and is not in it"
-        books.append(
-            {"type": "behind", "seq": said.seq, "hash": said.hash}, behind=books.behind
-        )
+        books.append({"type": "behind", "seq": said.seq, "hash": said.hash}, behind=books.behind)
     return False
 
 
@@ -157,7 +157,5 @@ def _of(books: Books) -> sa.Select[Any]:
 
 
 def _entry_hash(connection: sa.Connection, books: Books, seq: int) -> str | None:
-    asked = sa.select(entries.c.hash).where(
-        entries.c.data_set_id == books.id, entries.c.seq == seq
-    )
+    asked = sa.select(entries.c.hash).where(entries.c.data_set_id == books.id, entries.c.seq == seq)
     return connection.execute(asked).scalar()

@@ -100,8 +100,7 @@ class SignedStatement:
         if any(not isinstance(source[name], str) for name in ("key", "signature")):
             raise ValueError
         balances = {
-            name_of(block=name): of_texts(spent, size)
-            for name, spent in source["balances"].items()
+            name_of(block=name): of_texts(spent, size) for name, spent in source["balances"].items()
         }
         statement = Statement(
             name_of(data_set=source["data_set"]),

@@ -1,0 +1,203 @@
+"""The addresses of the service: who may ask what, by which body, and an example of each."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from fastapi import FastAPI, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from .claims import Actor
+from .names import Refusal
+from .problems import PROBLEM, answered, body_of, problem
+from .service import LedgerService
+from .tokens import ROLES, unauthorised
+
+EVERYBODY: Final = ROLES
+OWNERS: Final = ("owner",)
+CLAIMANTS: Final = ("owner", "analyst")
+AUDITORS: Final = ("owner", "auditor")
+
+_TOKEN_SECONDS: Final = 2.0
+"""How long a token that was valid is taken for valid: another server may revoke it meanwhile."""
+
+Handler = Callable[["Asked"], Awaitable[Any]]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request of somebody who may make it."""
+
+    service: LedgerService
+    actor: Actor
+    body: Mapping[str, Any]
+    path: Mapping[str, str]
+    query: Mapping[str, str]
+    key: str | None
+
+
+@dataclass(frozen=True)
+class Address:
+    """One address: its method, who may ask, what it does, and an example of a body."""
+
+    method: str
+    path: str
+    roles: tuple[str, ...]
+    handler: Handler
+    says: str
+    example: Mapping[str, Any] | None = None
+    status: int = 200
+
+
+class _Tokens:
+    """Tokens that were valid a moment ago."""
+
+    def __init__(self, service: LedgerService) -> None:
+        self._service = service
+        self._valid: dict[str, tuple[float, Actor]] = {}
+
+    async def actor(self, request: Request) -> Actor:
+        kind, _, secret = request.headers.get("authorization", "").partition(" ")
+        if kind.lower() != "bearer" or not secret or len(secret) > 200:
+            raise unauthorised()
+        known, now = self._valid.get(secret), time.monotonic()
+        if known is not None and now - known[0] < _TOKEN_SECONDS:
+            return known[1]
+        self._valid.pop(secret, None)
+        actor = await run_in_threadpool(self._service.actor, secret)
+        if len(self._valid) > 1000:
+            self._valid.clear()
+        self._valid[secret] = (now, actor)
+        return actor
+
+    def forget(self) -> None:
+        self._valid.clear()
+
+
+def application(service: LedgerService) -> FastAPI:
+    """Return the application over a service."""
+    from .claim_addresses import CLAIM_ADDRESSES
+    from .data_set_addresses import DATA_SET_ADDRESSES
+
+    # Its pages load code from elsewhere; the description itself stands at /openapi.json.
+    app = FastAPI(title="privplan budget ledger", version="1", docs_url=None, redoc_url=None)
+    valid = _Tokens(service)
+    for address in (*DATA_SET_ADDRESSES, *CLAIM_ADDRESSES):
+        app.add_api_route(
+            address.path,
+            _endpoint(service, valid, address),
+            methods=[address.method],
+            status_code=address.status,
+            summary=address.says,
+            operation_id=f"{address.method.lower()} {address.path}",
+            openapi_extra=_described(address),
+            responses=_PROBLEMS,
+            response_model=None,
+        )
+
+    @app.exception_handler(HTTPException)
+    async def _(_: Request, error: HTTPException) -> Response:
+        word = {404: "no-address", 405: "method"}.get(error.status_code, "request")
+        return problem(error.status_code, word, str(error.detail), "GET /openapi.json lists them.")
+
+    return app
+
+
+def _endpoint(
+    service: LedgerService, valid: _Tokens, address: Address
+) -> Callable[[Request], Awaitable[Response]]:
+    async def endpoint(request: Request) -> Response:
+        try:
+            actor = await valid.actor(request)
+            if actor.role not in address.roles:
+                raise Refusal(
+                    403,
+                    "role",
+                    f"A token of role {actor.role} may not do this.",
+                    f"It is for {' and '.join(address.roles)}.",
+                    "Ask an owner.",
+                )
+            key = request.headers.get("idempotency-key")
+            if key is not None and not (1 <= len(key) <= 200 and key.isprintable()):
+                raise Refusal(422, "key", "Idempotency-Key has 1 to 200 printable characters.")
+            body = {} if address.method in ("GET", "DELETE") else await body_of(request)
+            asked = Asked(service, actor, body, request.path_params, request.query_params, key)
+            answer = await address.handler(asked)
+        except Exception as error:
+            # An error of the service's own shows nothing: its text may quote what was sent.
+            return answered(error)
+        finally:
+            if address.path.startswith("/v1/tokens") and address.method != "GET":
+                valid.forget()
+        if isinstance(answer, Response):
+            return answer
+        return JSONResponse(answer, address.status)
+
+    return endpoint
+
+
+async def durable(future: Any) -> Any:
+    """Return the answer of an operation when it is on the disk.
+
+    Whoever goes away meanwhile takes nothing back: what is submitted is written.
+    """
+    return await asyncio.shield(asyncio.wrap_future(future))
+
+
+async def blocking(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Return what a function returns that waits for the database or for a price."""
+    return await run_in_threadpool(function, *arguments)
+
+
+def _described(address: Address) -> dict[str, Any]:
+    """Return what the OpenAPI description says of an address beside its path."""
+    said: dict[str, Any] = {"security": [{"bearer": []}]}
+    parameters = [
+        {"name": part[1:-1], "in": "path", "required": True, "schema": {"type": "string"}}
+        for part in address.path.split("/")
+        if part.startswith("{")
+    ]
+    if address.path == "/v1/claims" and address.method == "POST":
+        parameters.append({"name": "Idempotency-Key", "in": "header", "schema": {"type": "string"}})
+    if parameters:
+        said["parameters"] = parameters
+    if address.example is not None:
+        content = {"schema": {"type": "object"}, "example": dict(address.example)}
+        said["requestBody"] = {"required": True, "content": {"application/json": content}}
+    return said
+
+
+_PROBLEMS: Final[dict[int | str, dict[str, Any]]] = {
+    status: {
+        "description": description,
+        "content": {PROBLEM: {"schema": {"type": "object"}}},
+    }
+    for status, description in (
+        (401, "no valid token"),
+        (403, "not for this role"),
+        (404, "not there"),
+        (409, "does not fit, frozen, or not in that state"),
+        (413, "more than 1 MB"),
+        (422, "makes no sense, has no price, or a key that was used"),
+        (429, "another event of this holder is being priced"),
+        (503, "the database did not take it: ask again with the same key"),
+    )
+}
+
+__all__ = [
+    "AUDITORS",
+    "CLAIMANTS",
+    "EVERYBODY",
+    "OWNERS",
+    "Address",
+    "Asked",
+    "application",
+    "blocking",
+    "durable",
+]

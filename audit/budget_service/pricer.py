@@ -1,0 +1,168 @@
+"""Prices, asked of processes that can be ended, and kept by the digest of what was asked."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+from ...accountant import errors
+from ...accountant.errors import InvalidInput, PrivplanError
+from ...fl.log.canonical import canonical, digest
+from .balances import Vector, price_vector
+from .names import Refusal
+from .terms import Terms
+
+PROCESSES: Final = 2
+"""How many events are priced at once."""
+
+MAX_KEPT: Final = 10_000
+_PROGRAM: Final = "from privplan.audit.budget_service.pricing_process import serve; serve()"
+
+
+class Pricer:
+    """Prices events; an event that was priced before costs nothing.
+
+    One holder has one event priced at a time, so that nobody keeps all processes busy.
+    """
+
+    def __init__(self, processes: int = PROCESSES) -> None:
+        self._free = threading.Semaphore(processes)
+        self._idle: list[subprocess.Popen[str]] = []
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[str, dict[str, Any]] = OrderedDict()
+        self._busy: set[str] = set()
+
+    def price(
+        self, terms: Terms, event: Mapping[str, Any], holder: str
+    ) -> tuple[Vector, dict[str, Any]]:
+        """Return the price of an event, and the event as it is written.
+
+        Raises `InvalidInput` and `Unsupported` as pricing does, and `Refusal` (422) where that
+        needs more than it may, or (429) where the holder has another event priced.
+        """
+        question = {"currency": terms.currency.to_json(), "event": event, "rooms": None}
+        answer = self._answer(question, holder)
+        return price_vector(answer["price"]), answer["event"]
+
+    def fits(
+        self,
+        terms: Terms,
+        event: Mapping[str, Any],
+        rooms: Sequence[tuple[Vector, Vector]],
+        holder: str,
+    ) -> dict[str, Any]:
+        """Return what would fit of an event; empty where that cannot be said in the time it has."""
+        question = {"currency": terms.currency.to_json(), "event": event, "rooms": list(rooms)}
+        try:
+            answer = self._answer(question, holder)
+        except PrivplanError:
+            return {}
+        return dict(answer["fits"])
+
+    def kept(self, terms: Terms, event: Mapping[str, Any]) -> tuple[Vector, dict[str, Any]] | None:
+        """Return the price of an event that was priced before; None otherwise."""
+        question = {"currency": terms.currency.to_json(), "event": event, "rooms": None}
+        with self._lock:
+            answer = self._kept.get(digest(canonical(question)))
+        if answer is None or "price" not in answer:
+            return None
+        return price_vector(answer["price"]), answer["event"]
+
+    def close(self) -> None:
+        """End the processes."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for process in idle:
+            _end(process)
+
+    def _answer(self, question: dict[str, Any], holder: str) -> dict[str, Any]:
+        text = canonical(question)
+        name = digest(text)
+        with self._lock:
+            answer = self._kept.get(name)
+            if answer is not None:
+                self._kept.move_to_end(name)
+        if answer is None:
+            with self._turn(holder):
+                answer = self._asked(text)
+            with self._lock:
+                self._kept[name] = answer
+                while len(self._kept) > MAX_KEPT:
+                    self._kept.popitem(last=False)
+        if "refused" in answer:
+            raise _error(answer)
+        if "exceeded" in answer:
+            raise Refusal(
+                422,
+                "too-much-work",
+                "Pricing the event takes more than 2 seconds of CPU or 512 MB.",
+                "One claim must not keep the ledger from the others.",
+                "Claim it in parts, or write what repeats as `repeat`.",
+            )
+        return answer
+
+    @contextmanager
+    def _turn(self, holder: str) -> Iterator[None]:
+        with self._lock:
+            if holder in self._busy:
+                raise Refusal(
+                    429,
+                    "busy",
+                    "Another event of yours is being priced.",
+                    "One holder has one event priced at a time.",
+                    "Ask again with the same key.",
+                )
+            self._busy.add(holder)
+        try:
+            with self._free:
+                yield
+        finally:
+            with self._lock:
+                self._busy.discard(holder)
+
+    def _asked(self, text: str) -> dict[str, Any]:
+        process = self._process()
+        try:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(text + "\n")
+            process.stdin.flush()
+            answer = json.loads(process.stdout.readline())
+        except (OSError, ValueError):
+            _end(process)
+            return {"exceeded": True}
+        with self._lock:
+            self._idle.append(process)
+        return dict(answer)
+
+    def _process(self) -> subprocess.Popen[str]:
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+        return subprocess.Popen(
+            [sys.executable, "-c", _PROGRAM],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            encoding="ascii",
+        )
+
+
+def _error(answer: Mapping[str, Any]) -> PrivplanError:
+    kind = getattr(errors, str(answer["refused"]), InvalidInput)
+    error: PrivplanError = kind(*answer["said"])
+    return error
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    process.kill()
+    for stream in (process.stdin, process.stdout):
+        if stream is not None:
+            stream.close()
+    process.wait()

@@ -1,0 +1,244 @@
+"""What a history says, entry by entry: every balance is added up anew, and every rule is asked.
+
+It shares no code with the transactions of the service, but the arithmetic of vectors and the price
+of an event, which is computed from the event that the entry states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Final
+
+from ...accountant import events as ev
+from ...accountant.errors import PrivplanError
+from ...accountant.odometer import price
+from .balances import Vector, above, minus, of_texts, part, plus, price_vector, within, zero
+from .signer import SignedStatement, rotation_message, signature_holds
+from .terms import Terms
+
+
+class Contradiction(Exception):
+    """An entry says what the entries before it, or its own event, exclude."""
+
+
+@dataclass
+class _Claim:
+    state: str
+    blocks: tuple[str, ...]
+    project: str
+    price: Vector
+
+
+_NEXT: Final[Mapping[str, tuple[str, str]]] = {
+    "claim.begin": ("claimed", "begun"),
+    "claim.cancel": ("claimed", "cancelled"),
+    "claim.release": ("begun", "released"),
+    "claim.abandon": ("begun", "abandoned"),
+    "claim.audit": ("released", "audited"),
+}
+"""From which state each step leads to which."""
+
+
+@dataclass
+class Replayed:
+    """A data set as its history makes it; `take` takes the next entry.
+
+    `warnings` are what an auditor must know and no rule excludes.
+    """
+
+    terms: Terms | None = None
+    cap: Vector = ()
+    epsilon: float = 0.0
+    certified: bool = True
+    frozen: bool = False
+    behind: bool = False
+    keys: list[str] = field(default_factory=list)
+    spent: dict[str, Vector] = field(default_factory=dict)
+    claims: dict[str, _Claim] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+    _shares: dict[str, Fraction] = field(default_factory=dict)
+    _projects: dict[tuple[str, str], Vector] = field(default_factory=dict)
+    _proposals: dict[str, tuple[str, str]] = field(default_factory=dict)
+    _prices: dict[str, Vector] = field(default_factory=dict)
+
+    @property
+    def open_terms(self) -> Terms:
+        """The terms; `Contradiction` before the first entry."""
+        if self.terms is None:
+            raise Contradiction("nothing was opened before it")
+        return self.terms
+
+    def take(self, record: Mapping[str, Any], prev: str) -> None:
+        """Take the next entry; raise `Contradiction` where it does not follow."""
+        kind = record["type"]
+        handlers: dict[str, Callable[[Mapping[str, Any], str], None]] = {
+            "data-set.open": self._open,
+            "blocks.add": self._blocks,
+            "claim": self._claim,
+            "project.limit": self._limit,
+            "cap.propose": self._propose,
+            "cap.move": self._move,
+            "restore": self._restore,
+            "key.rotate": self._rotate,
+        }
+        if kind != "data-set.open":
+            self.open_terms  # noqa: B018
+        if kind in _NEXT:
+            self._step(record, *_NEXT[kind])
+        elif kind in ("freeze", "thaw", "behind"):
+            self._mark(kind)
+        elif kind in handlers:
+            handlers[kind](record, prev)
+        elif kind != "view.open":
+            raise Contradiction(f"no service writes an entry `{kind!r:.40}`")
+
+    def priced(self, event: Mapping[str, Any]) -> Vector:
+        """Return the price of an event of an entry, computed here."""
+        from ...fl.log.canonical import canonical
+
+        text, terms = canonical(event), self.open_terms
+        if text not in self._prices:
+            try:
+                units = price(ev.from_json(dict(event)), terms.currency, terms.neighbours)
+            except PrivplanError as error:
+                raise Contradiction(f"its event has no price: {error.what}") from None
+            self._prices[text] = price_vector(units)
+        return self._prices[text]
+
+    def _open(self, record: Mapping[str, Any], _: str) -> None:
+        if self.terms is not None:
+            raise Contradiction("the data set is opened twice")
+        try:
+            self.terms = Terms.from_json(record["terms"])
+            self.epsilon = float(record["epsilon"])
+            self.cap = self.terms.cap_of(self.epsilon)
+        except PrivplanError as error:
+            raise Contradiction(f"its terms make no sense: {error.what}") from None
+        if self.epsilon > self.terms.cap_at_most:
+            raise Contradiction("the first cap is above what is certified")
+        if not _no_more(self._vector(record["cap"]), self.cap):
+            raise Contradiction("the cap is above what its epsilon allows")
+        self.cap = self._vector(record["cap"])
+        self.keys.append(record["key"])
+        self._blocks(record, "")
+
+    def _blocks(self, record: Mapping[str, Any], _: str) -> None:
+        for name in record["blocks"]:
+            if name in self.spent:
+                raise Contradiction(f"block {name!r:.60} begins anew")
+            self.spent[name] = zero(self.open_terms.size)
+
+    def _claim(self, record: Mapping[str, Any], _: str) -> None:
+        number, names, project = record["claim"], tuple(record["blocks"]), record["project"]
+        if number in self.claims:
+            raise Contradiction("the claim stands in the history already")
+        if self.frozen or self.behind:
+            raise Contradiction("a claim is made while the data set is frozen")
+        if not names or len(set(names)) < len(names) or not set(names) <= self.spent.keys():
+            raise Contradiction("it names no blocks, a block twice, or one that does not exist")
+        cost = self._vector(record["price"])
+        if not _no_more(self.priced(record["event"]), cost):
+            raise Contradiction("its price is below that of its event")
+        self._charge(names, project, cost)
+        if not all(within(self.spent[name], self.cap) for name in names):
+            raise Contradiction("a block spends more than its cap")
+        limit = part(self.cap, self._shares.get(project, Fraction(1)))
+        if not all(within(self._projects[project, name], limit) for name in names):
+            raise Contradiction("the project spends more than its share")
+        state = "begun" if record["begun"] is True else "claimed"
+        self.claims[number] = _Claim(state, names, project, cost)
+
+    def _step(self, record: Mapping[str, Any], before: str, after: str) -> None:
+        claim = self.claims.get(record["claim"])
+        if claim is None or claim.state != before:
+            is_now = "unknown" if claim is None else claim.state
+            raise Contradiction(f"the claim is {is_now}, and not {before}")
+        claim.state = after
+        if after == "begun" and (self.frozen or self.behind):
+            raise Contradiction("a claim is begun while the data set is frozen")
+        if after == "cancelled":
+            for name in claim.blocks:
+                self.spent[name] = minus(self.spent[name], claim.price)
+                key = (claim.project, name)
+                self._projects[key] = minus(self._projects[key], claim.price)
+        if after == "audited":
+            self._audit(record, claim)
+
+    def _audit(self, record: Mapping[str, Any], claim: _Claim) -> None:
+        event, charged = record["event"], self._vector(record["charged"])
+        difference = zero(self.open_terms.size)
+        if event is not None:
+            difference = above(self.priced(event), claim.price)
+        if not _no_more(difference, charged):
+            raise Contradiction("an audit charges less than what was lost above the claim")
+        self._charge(claim.blocks, claim.project, charged)
+
+    def _charge(self, names: tuple[str, ...], project: str, cost: Vector) -> None:
+        nothing = zero(self.open_terms.size)
+        for name in names:
+            self.spent[name] = plus(self.spent[name], cost)
+            key = (project, name)
+            self._projects[key] = plus(self._projects.get(key, nothing), cost)
+
+    def _limit(self, record: Mapping[str, Any], _: str) -> None:
+        self._shares[record["project"]] = Fraction(record["share"])
+
+    def _propose(self, record: Mapping[str, Any], _: str) -> None:
+        self._proposals[record["proposal"]] = (record["epsilon"], record["by"])
+
+    def _move(self, record: Mapping[str, Any], _: str) -> None:
+        proposed = self._proposals.pop(record["proposal"], None)
+        if proposed is None or proposed[0] != record["epsilon"]:
+            raise Contradiction("a cap moves that nobody proposed so")
+        if proposed[1] == record["by"]:
+            raise Contradiction("a cap is approved by whoever proposed it")
+        terms, self.epsilon = self.open_terms, float(record["epsilon"])
+        self.certified = self.certified and self.epsilon <= terms.cap_at_most
+        cap = self._vector(record["cap"])
+        if record["certified"] is not self.certified or not _no_more(
+            cap, terms.cap_of(self.epsilon)
+        ):
+            raise Contradiction("a cap is above what its epsilon allows")
+        self.cap = cap
+        if not self.certified:
+            self.warnings.append(
+                "The cap was moved above `cap_at_most`: epsilon is a reading and no guarantee."
+            )
+
+    def _mark(self, kind: str) -> None:
+        if kind == "thaw" and not all(within(each, self.cap) for each in self.spent.values()):
+            raise Contradiction("the data set is thawed while a block is above its cap")
+        if kind == "behind":
+            self.behind = True
+        else:
+            self.frozen = kind == "freeze"
+
+    def _restore(self, record: Mapping[str, Any], _: str) -> None:
+        if not self.behind:
+            raise Contradiction("a restored backup is acknowledged that nobody saw")
+        for source in record["statements"]:
+            if not SignedStatement.from_json(source).holds(frozenset(self.keys)):
+                raise Contradiction("a statement that charges a gap is not signed")
+        for name, units in record["charged"].items():
+            self.spent[name] = plus(self.spent[name], self._vector(units))
+        self.behind = False
+        self.warnings.append(
+            "The database was restored from a backup; what was spent and never presented since "
+            "is not in it."
+        )
+
+    def _rotate(self, record: Mapping[str, Any], prev: str) -> None:
+        message = rotation_message(self.open_terms.name, prev, record["key"])
+        if not signature_holds(self.keys[-1], record["signature"], message):
+            raise Contradiction("the next key is not signed by the one before")
+        self.keys.append(record["key"])
+
+    def _vector(self, source: object) -> Vector:
+        return of_texts(source, self.open_terms.size)
+
+
+def _no_more(first: Vector, second: Vector) -> bool:
+    """Return whether no number of the first is above that of the second."""
+    return all(a <= b for a, b in zip(first, second, strict=True))
