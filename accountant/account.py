@@ -42,7 +42,7 @@ LARGEST_SEARCHED: Final = 100.0
 
 OF_CLASS: Final = Step(
     "mechanism",
-    "Lower end: the worst mechanism that the bare numbers allow; a given one may lose less.",
+    "Lower end: the worst mechanism that the stated numbers allow; a given one may lose less.",
     "randomized response attains them",
 )
 """Says that a lower end is one of `Guarantee.lower_of_class`."""

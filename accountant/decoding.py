@@ -208,8 +208,8 @@ def field_names(cls: type[Any]) -> tuple[str, ...]:
 def taken_apart(hint: Any) -> tuple[Any, Any]:
     """Return what a field's type is (`Union`, `Literal`, tuple, `Mapping`, else None), and of what.
 
-    That is the type beside None, the words, the type of the elements, that of the values, or the
-    type itself.
+    That is the type other than None, the words, the type of the elements, that of the values, or
+    the type itself.
 
     >>> taken_apart(float | None), taken_apart(tuple[int, ...])
     ((typing.Union, <class 'float'>), (<class 'tuple'>, <class 'int'>))
@@ -236,7 +236,7 @@ def converted(
 ) -> object:
     """Return a value of which `convert` made the innermost parts, each from its type and place.
 
-    This is the one walk along annotations: None beside a type, lists and tables of a type.  None
+    This is the one walk along annotations: None or a type, lists and tables of a type.  None
     stays None; what should be a list or a table and is none goes to `convert` as a whole.
 
     >>> converted([1, 2], tuple[int, ...], "steps", lambda part, hint, where: f"{where}: {part}")

@@ -18,7 +18,7 @@ from ..accountant.decoding import decimal_number
 from ..accountant.errors import InvalidInput
 from ..accountant.records import AuditResult
 from ..accountant.records.field_codec import value_of
-from ..fl.log.canonical import is_hash
+from ..fl.log.hash_chain import is_hash
 from ..fl.log.reader import read
 from ..fl.log.writer import LogWriter
 from .measurement import NOT_PROOF, VERDICTS, Curve, Measurement, Tier

@@ -1,4 +1,4 @@
-"""How much of epsilon 100,000 canaries demonstrate, in one rehearsal, beside real records."""
+"""How much of epsilon 100,000 canaries demonstrate, in one rehearsal, next to real records."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The table of claims: every row of every system, computed when it is asked for.
 
-A row is one published privacy number beside what can be proven, and the rule that judges it.
+A row is one published privacy number next to what can be proven, and the rule that judges it.
 """
 
 from __future__ import annotations

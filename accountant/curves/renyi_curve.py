@@ -278,10 +278,10 @@ def from_rdp(
 
 
 def _relation_of(curve: RenyiCurve, values: object, neighbours: str | None) -> str:
-    """Return the relation of a curve; refuse values beside it, and another relation."""
+    """Return the relation of a curve; refuse values with it, and another relation."""
     if values is not None:
         raise InvalidInput(
-            "`values` are given beside a curve, which has its own.",
+            "`values` are given with a curve, which has its own.",
             "A curve of `rdp` holds orders and upper bounds.",
             "Give from_rdp(curve, delta=1e-5).",
         )

@@ -181,7 +181,7 @@ class MicrosoftEngine:
             + (
                 "the lower end is that of a pair of data sets which attains every loss."
                 if attained
-                else "the lower end is 0, because a bare parameter is only an upper bound."
+                else "the lower end is 0, because a stated parameter is only an upper bound."
             ),
             _PRV,
             (

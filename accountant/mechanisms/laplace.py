@@ -5,7 +5,7 @@ sum + round(L) = round(sum + L), at every outcome: a post-processing of continuo
 the same sum, and the event `Laplace` is exact.
 
 Laplace noise is not divided.  Where several parties add a share, each adds all of it, so a sum of
-shares has the noise of one with something independent beside it.
+shares has the noise of one with something independent added.
 """
 
 from __future__ import annotations

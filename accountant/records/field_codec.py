@@ -1,7 +1,7 @@
 """Checking values against the types of their fields, and carrying them to JSON and back.
 
 The types that fields may have: str, int, bool, float (a decimal string in JSON), Literal words,
-events, other facts, tuples and string-keyed mappings of these, and None beside one of them.
+events, other facts, tuples and string-keyed mappings of these, and None or one of them.
 """
 
 from __future__ import annotations

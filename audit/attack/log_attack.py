@@ -25,7 +25,7 @@ from ...accountant.records import RunOpen
 from ...fl.declarations.registry import exactly_named
 from ...fl.declarations.toml_words import TABLE
 from ...fl.log import Sidecar
-from ...fl.log.canonical import SEALED
+from ...fl.log.hash_chain import SEALED
 from ...fl.tables.table import Table
 from ..configuration.comparison import require_as_configured
 from ..configuration.logged_settings import (

@@ -1,9 +1,9 @@
 """Masked vectors as the server receives them: are they uniform, and does a mask come twice?
 
 A masked vector is uniform in its ring, and so is the difference of two that were masked afresh.
-Plain updates are small beside the ring: where a vector, or a difference, is near zero far too
+Plain updates are small against the ring: where a vector, or a difference, is near zero far too
 often, the mask is missing, or was the same in both.  The share of what is near zero has an exact
-distribution; the chi-square tests beside it are asymptotic, with at least 20 expected in each cell
+distribution; the chi-square tests next to it are asymptotic, with at least 20 expected in each cell
 (by simulation, their false alarms are within about 15% of what is stated at 1e-4).
 """
 

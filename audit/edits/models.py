@@ -135,7 +135,7 @@ def foreign_length(ledger: Ledger, lineage: Lineage) -> Match | NotStated | None
     ]
     if not released:
         return None
-    if not lineage.named:  # it may be what stands beside a model
+    if not lineage.named:  # it may be what stands with a model
         return NotStated("Whether rounds release as many values as the model has: none names one.")
     question = "Whether rounds release as many values as the model has"
     stated = _stated(ledger, question)
@@ -184,7 +184,7 @@ def broken_lineage(ledger: Ledger, lineage: Lineage) -> Match | NotStated | None
         )
     silent = stateless(ledger)
     if silent:
-        return Match("Some rounds release a state beside their model, and others do not.", silent)
+        return Match("Some rounds release a state with their model, and others do not.", silent)
     return _partly(lineage)
 
 

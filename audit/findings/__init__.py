@@ -1,4 +1,4 @@
-"""Findings: what rules find in descriptions, in logs and in the files beside a log."""
+"""Findings: what rules find in descriptions, in logs and in the files next to a log."""
 
 from __future__ import annotations
 

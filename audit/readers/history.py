@@ -188,16 +188,16 @@ class _Table:
             if role in self.history.columns
         ]
         return InvalidInput(
-            f"The settings change from row to row beside an epsilon: "
+            f"The settings change from row to row with an epsilon: "
             f"{', '.join(f'`{column}`' for column in columns)}.",
             "The rows may be phases of one run, or a run each, and the same numbers would mean "
             "quite different guarantees.",
             "Give one file for each run; or remove the epsilon of a schedule, and state "
-            "claim.epsilon beside it.",
+            "claim.epsilon with it.",
         )
 
     def settings(self) -> dict[str, object]:
-        """Return what stands beside the schedule, where it is the same in all rows."""
+        """Return what is stated besides the schedule, where it is the same in all rows."""
         values: dict[str, object] = {}
         for role, key in (
             ("batch", "sampling.batch"),
@@ -240,7 +240,7 @@ class _Table:
                 return []
             elif len(counts) > 1 and self.cells("epsilon"):
                 raise InvalidInput(
-                    f"The column `{column}` neither rises nor is constant, beside an epsilon.",
+                    f"The column `{column}` neither rises nor is constant, with an epsilon.",
                     "It may count the steps of a row or of the run.",
                     "Remove the column, and state schedule.steps.",
                 )

@@ -213,7 +213,7 @@ def _row(line: str, number: int, doubts: dict[str, str], unread: set[str]) -> di
             raise InvalidInput(
                 f"A line has two numbers for {role}, {row[role]} and {text}: {line[:80]!r}.",
                 "Which of them is meant is not in the log.",
-                "Remove all but one, or state it in a TOML file beside the log.",
+                "Remove all but one, or state it in a TOML file next to the log.",
             )
     return row
 

@@ -1,4 +1,4 @@
-"""`privplan claims`: what five published systems claim, beside what can be proven."""
+"""`privplan claims`: what five published systems claim, and what can be proven."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class ClaimsRequest(OutputOptions):
 
 @takes(ClaimsRequest)
 def claims(_: typer.Context, asked: ClaimsRequest) -> Report:
-    """Put the privacy numbers of five published systems beside what can be proven.
+    """Put the privacy numbers of five published systems next to what can be proven.
 
     Every number is computed here: the claim by the published formula, mistakes included, and the
     bounds by privplan.  The first run takes a while and is kept.  With SYSTEM, each row says whom

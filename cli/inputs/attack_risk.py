@@ -102,7 +102,7 @@ class AttackOptions:
     def attack(self, engine: str | None) -> dict[str, Any] | None:
         """Return the attack as `accountant.risk` takes it; None where --risk is not given.
 
-        Raises `InvalidInput` for a number outside its range, and for an engine beside it.
+        Raises `InvalidInput` for a number outside its range, and for an engine with it.
         """
         from ...accountant import validate
         from ...accountant.errors import InvalidInput

@@ -86,7 +86,7 @@ class RiskPlan(SoughtNoise):
         return Report(
             result=self._result(calibration, usual),
             text=self._text(calibration, usual),
-            number=rounding.bare(calibration.value),
+            number=rounding.plain(calibration.value),
             assumptions=assumption_words.assumptions_of(calibration),
             warnings=(*self._shuffling(calibration), *self._caveats(calibration)),
         )

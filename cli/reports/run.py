@@ -52,7 +52,7 @@ def report_of(
     return Report(
         result=_json(ready, result, head),
         text=table(_rows(ready, result, head)),
-        number=rounding.bare(proven.epsilon.upper),
+        number=rounding.plain(proven.epsilon.upper),
         assumptions=_assumptions(ready),
         warnings=warnings,
     )

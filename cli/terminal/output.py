@@ -68,7 +68,7 @@ def table(rows: Sequence[tuple[str, str]]) -> str:
 
 
 def wrapped(label: str, text: str) -> list[tuple[str, str]]:
-    """Return a text as rows of a table: the label beside its first line."""
+    """Return a text as rows of a table: the label next to its first line."""
     lines = textwrap.wrap(
         plain(text), MAX_LINE_CHARACTERS, break_long_words=False, break_on_hyphens=False
     )
@@ -152,7 +152,7 @@ def show(report: Report, *, as_json: bool, quiet: bool) -> None:
 
 
 def note(text: str) -> None:
-    """Print one line on standard error, beside the answer; nothing for an empty text."""
+    """Print one line on standard error, with the answer; nothing for an empty text."""
     if text:
         _to_stderr(plain(text))
 

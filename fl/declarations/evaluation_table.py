@@ -77,7 +77,7 @@ HELD_OUT_SHARE: Final = 0.2
 
 @dataclass(frozen=True, kw_only=True)
 class LogSettings:
-    """`[log]`: how the log is kept, and with `save_models` every released model beside it."""
+    """`[log]`: how the log is kept, and with `save_models` every released model next to it."""
 
     fsync: Fsync = key(
         "when the log is forced to disk: records (what must be), always, never",

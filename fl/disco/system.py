@@ -281,7 +281,7 @@ class Disco(PrivateSystem):
 
         phase = planned_release(self.promise.training, 0, COUNT_PHASE)
         stated = self.schedule.stated(number)
-        noisy = self.release_beside(
+        noisy = self.release_with_model(
             number, gate, mechanism, work, phase=phase, silos=stated, sealed=sealed
         )
         return clip_rules.from_count(clip, self.setup.training.clip, float(noisy[0]), len(members))

@@ -180,7 +180,7 @@ def phase_names(read: Read) -> tuple[str, ...]:
     private = read("data", "normalisation") == "private"
     first = (NORMALISE,) if private else ()
     last = (HELD_OUT,) if holds_out(read) else ()
-    return (*first, *system.phase_names(read), *system.beside_names(read), *last)
+    return (*first, *system.phase_names(read), *system.names_with_model(read), *last)
 
 
 def holds_out(read: Read) -> bool:

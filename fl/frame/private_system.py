@@ -31,7 +31,7 @@ from .phases import Phase
 from .private_normalisation import MomentsRelease
 from .promise import TRAINING_PHASE, Promise, promise, restated
 from .requirements import require_declared
-from .rounds import Draft, make_round, release_beside, system_with_package
+from .rounds import Draft, make_round, release_with_model, system_with_package
 from .setup import Setup
 from .state import Arrays, State, declared_state
 
@@ -46,7 +46,7 @@ class PrivateSystem:
 
     A subclass defines `views(noise_multiplier)`, the event of one round for each observer;
     `mechanism(noise_multiplier)`, which draws the noise; `round`, usually by means of `make_round`;
-    and `state`, the arrays that it keeps between rounds beside its model.
+    and `state`, the arrays that it keeps between rounds with its model.
     """
 
     phase: ClassVar[str] = TRAINING_PHASE
@@ -199,7 +199,7 @@ class PrivateSystem:
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """What it says beside its guarantees, by public facts alone."""
+        """What it says besides its guarantees, by public facts alone."""
         return ()
 
     @property
@@ -264,10 +264,10 @@ class PrivateSystem:
         `sampling` says how participants are drawn, `draws` how many noisy sums are released, and
         `phase` which phase of the plan the round belongs to (None: the training).  A round of
         several releases gives the last of them (`fl.frame.rounds.planned_release`), after
-        `release_beside` has made the others.  `mechanism` draws the noise (None: that of the plan's
-        noise multiplier).  `keep` is what `Phase.make_kept` is given.  `silos` are those that take
-        part, by a public schedule (None: all).  Raises as `fl.frame.rounds.make_round`, and
-        `BudgetExceeded` before anything is drawn where a silo would take part in more than
+        `release_with_model` has made the others.  `mechanism` draws the noise (None: that of the
+        plan's noise multiplier).  `keep` is what `Phase.make_kept` is given.  `silos` are those
+        that take part, by a public schedule (None: all).  Raises as `fl.frame.rounds.make_round`,
+        and `BudgetExceeded` before anything is drawn where a silo would take part in more than
         `counted_rounds`.
         """
         planned = self.promise.training if phase is None else phase
@@ -280,7 +280,7 @@ class PrivateSystem:
         whose = system_with_package(self.name, declaration_or_none(self.name))
         return make_round(gate, intent, work, state=declared_state(self), whose=whose, keep=keep)
 
-    def release_beside(
+    def release_with_model(
         self,
         number: int,
         gate: Gate,
@@ -301,7 +301,7 @@ class PrivateSystem:
         """
         about = self._about(number, phase, sampling, draws, None, silos)
         intent = mechanism.intent(about, self.setup.privacy.neighbours)
-        return release_beside(gate, intent, work, sealed)
+        return release_with_model(gate, intent, work, sealed)
 
     def _about(
         self,

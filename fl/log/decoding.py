@@ -20,7 +20,7 @@ from ...accountant.records.field_codec import (
     part,
     part_to_json,
 )
-from .canonical import canonical
+from .hash_chain import canonical
 
 MAX_REMEMBERED_PARTS: Final = 4096
 """How many different parts of records are remembered at a time."""

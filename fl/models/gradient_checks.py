@@ -167,7 +167,7 @@ def _is_slope(body: ModuleBody, loss: Loss, trial: Trial) -> bool:
         along = sum(
             float((slope * way).sum()) for slope, way in zip(slopes, direction, strict=True)
         )
-        # What rounding leaves of a difference is small beside the gradient in such a direction.
+        # What rounding leaves of a difference is small against the gradient in such a direction.
         room = _SLOPE * (abs(along) + length / size) + 1e-9
         if not any(
             abs((value(step, direction) - value(-step, direction)) / (2.0 * step) - along) <= room

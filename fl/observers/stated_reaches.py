@@ -30,7 +30,10 @@ def inconsistent_fields(reach: Reach) -> Iterator[tuple[str, str]]:
             f"and `dropouts` leave none of {reach.users:,} messages to hide among",
         )
     if (reach.dimensions is None) != (reach.chosen is None):
-        yield "chosen" if reach.chosen is None else "dimensions", "is missing beside the other"
+        yield (
+            "chosen" if reach.chosen is None else "dimensions",
+            "is missing where the other is given",
+        )
     elif reach.dimensions is not None and reach.chosen is not None:
         yield from _coordinates(reach, reach.dimensions, reach.chosen)
     elif reach.padded_to is not None:

@@ -42,5 +42,5 @@ def with_code(
 
 def without_code(settings: Settings) -> Settings:
     """Return what a configuration alone says."""
-    bare = replace(settings.training, executable=None, model_digest=None, loss_digest=None)
-    return settings if bare == settings.training else replace(settings, training=bare)
+    stripped = replace(settings.training, executable=None, model_digest=None, loss_digest=None)
+    return settings if stripped == settings.training else replace(settings, training=stripped)

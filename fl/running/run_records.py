@@ -77,7 +77,7 @@ def metrics_header(
     released: int,
     held_out: HeldOutScore | None = None,
 ) -> dict[str, object]:
-    """Return what `metrics.json` says of the run beside its measurements."""
+    """Return what `metrics.json` says of the run with its measurements."""
     votes = {} if held_out is None else {"held_out": held_out.to_json()}
     return {
         "run_id": checkpoint.run_id,

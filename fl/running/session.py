@@ -3,7 +3,7 @@
 The order of what is written, round by round:
 
 1. each intent, durable (the gate, before any noise is drawn);
-2. the release, with the digest of the new model and of the state beside it, durable;
+2. the release, with the digest of the new model and of the state with it, durable;
 3. the model by itself, where all are to be saved, and the checkpoint; each appears at once, whole;
 4. what the test data say, in the log.
 

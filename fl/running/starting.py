@@ -13,7 +13,7 @@ from ...accountant.errors import InvalidInput
 from ...accountant.records import Progress, RunOpen
 from ..log import LogWriter, Sidecar
 from ..log.append_file import AppendFile
-from ..log.canonical import LOG
+from ..log.hash_chain import LOG
 from ..tables.table import Table
 from . import preparation
 from .configuration import Configuration

@@ -96,7 +96,7 @@ def _columns(given: GivenSettings) -> Complaint | None:
     public = data.selection is not None
     if public and data.columns is not None:
         return (
-            "gives `columns` beside `selection` in [data]",
+            "gives `columns` with `selection` in [data]",
             "With a selection the columns are the films that are left of it.",
             "Leave one of them out.",
         )
@@ -118,7 +118,7 @@ def _columns(given: GivenSettings) -> Complaint | None:
         return _idle(
             idle,
             "Rows and columns are filtered only where their lists are public.",
-            'Write selection = "public" beside it, or leave it out.',
+            'Write selection = "public" with it, or leave it out.',
         )
     if data.columns is None:
         return (

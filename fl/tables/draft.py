@@ -25,7 +25,7 @@ from .schema import LARGEST_END, TextFormat
 MOST_CATEGORIES: Final = 50
 """A column of a public file with more different words than that is ignored in a draft."""
 
-_BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
+_UNQUOTED: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 _HEAD: Final = """\
 # The schema of a table: what is public of every column, as whoever designed the study knows it.
@@ -57,7 +57,7 @@ class DraftColumn:
 
     def text(self) -> str:
         """Return the table of the column; open keys stand there as comments."""
-        name = self.name if _BARE.fullmatch(self.name) else toml_text(self.name)
+        name = self.name if _UNQUOTED.fullmatch(self.name) else toml_text(self.name)
         lines = [f"[columns.{name}]"]
         lines.append(f'kind = "{self.kind}"' if self.kind else '# kind = "number"')
         if self.shape is not None:

@@ -120,7 +120,7 @@ def _memory(column: Any) -> Any:
         return np.asarray(values.codes)
     if getattr(column.dtype, "storage", "") == "python":
         return np.asarray(values)
-    # Of sparse ones what they do not leave out; of those with a mask the cells beside it.
+    # Of sparse ones what they do not leave out; of those with a mask the cells with it.
     held = getattr(values, "sp_values", getattr(values, "_data", None))
     return held if isinstance(held, np.ndarray) else np.empty(0)
 
@@ -128,7 +128,7 @@ def _memory(column: Any) -> Any:
 def _one_memory(first: pyarrow.Table, other: pyarrow.Table, needed: Collection[str]) -> bool:
     """Return whether two tables of Arrow have cells in common, in a column needed.
 
-    One column is enough: others may have been encoded anew.  Slices of one table are beside each
+    One column is enough: others may have been encoded anew.  Slices of one table are next to each
     other.
     """
     names = {*needed} & {*first.column_names} & {*other.column_names}

@@ -5,7 +5,7 @@ makes one bad line, and cannot swallow the rows of other people that follow it. 
 out; only the header may refuse a file.
 
     bad line     longer than `longest_line` bytes, bytes that are no text in the encoding, NUL or a
-                 bare carriage return, an open quote, or another number of fields than the header
+                 lone carriage return, an open quote, or another number of fields than the header
 """
 
 from __future__ import annotations

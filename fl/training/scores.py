@@ -39,7 +39,7 @@ class ScoreLoss:
     """A loss of one score.
 
     `facts` turns labels (epochs, units, width, ...) and shares (units, width) into what `slope`
-    takes beside the scores (units, width), which it may overwrite; `numbers` is how many numbers
+    takes with the scores (units, width), which it may overwrite; `numbers` is how many numbers
     a record has of them, at a width.
     """
 

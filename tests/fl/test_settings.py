@@ -308,7 +308,7 @@ CONTRADICTIONS: list[tuple[str, dict[str, str]]] = [
         {"run": 'system = "fedavg"', "privacy": "", "training": "clip = 1"},
     ),
     (
-        "gives `epsilon` in [privacy] beside as_published",
+        "gives `epsilon` in [privacy] with as_published",
         {"run": NAIVE, "uldp": "as_published = true"},
     ),
     ("asks for device", {"run": 'system = "uldp-avg"\ndevice = "cuda"'}),

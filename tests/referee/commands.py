@@ -1,4 +1,4 @@
-"""Section `commands`: what every command prints, as JSON, as text, and as the bare number."""
+"""Section `commands`: what every command prints, as JSON, as text, and as the stated number."""
 
 from __future__ import annotations
 

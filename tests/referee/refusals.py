@@ -379,7 +379,7 @@ def _logs(rng: random.Random) -> Case:
 
 def edited(folder: Path, edit: str, seed: int) -> None:
     """Damage the log in a folder, or forge it: then its chain is whole."""
-    from privplan.fl.log.canonical import chained
+    from privplan.fl.log.hash_chain import chained
 
     rng, path = random.Random(seed), folder / "log.jsonl"
     lines = path.read_text().splitlines()

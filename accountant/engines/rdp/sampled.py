@@ -77,8 +77,8 @@ _under_poisson: Registry[Sampler] = Registry("rdp")
 def poisson(event: ev.Poisson, neighbours: Neighbours) -> Curve:
     """The curve of a release on a Poisson sample, for any of the three relations.
 
-    Raises `Unsupported` for a base event whose sampled curve is not known here, and for a bare
-    epsilon under replace-one and zero-out.
+    Raises `Unsupported` for a base event whose sampled curve is not known here, and for a
+    stated epsilon under replace-one and zero-out.
     """
     if event.rate == 1.0:
         return curve(event.event, neighbours)
@@ -100,7 +100,7 @@ def _sampler(inner: ev.Event, neighbours: Neighbours) -> Sampler:
 
 
 def _no_sampled_rho(inner: ev.ZCDP, neighbours: Neighbours) -> Unsupported:
-    """Return the refusal of a bare rho on a sample, with the noise that it may stand for."""
+    """Return the refusal of a stated rho on a sample, with the noise that it may stand for."""
     advice = "State the mechanism itself."
     if inner.rho > 0.0:
         # rho = c^2/(2 s^2), solved for the noise of a Gaussian sum.
@@ -111,8 +111,8 @@ def _no_sampled_rho(inner: ev.ZCDP, neighbours: Neighbours) -> Unsupported:
         )
     return Unsupported(
         "No engine can account for Poisson sampling of `zcdp`.",
-        "A bare rho names no mechanism, and what sampling gains is only known here for mechanisms "
-        "whose own distributions are.",
+        "A stated rho names no mechanism, and what sampling gains is only known here for "
+        "mechanisms whose own distributions are.",
         f"{advice} {sampled_instead(inner)}",
     )
 
@@ -348,12 +348,12 @@ def _of_symmetric(unsampled: Curve, pair: Pair, attained: bool = False) -> Sampl
 @_under_poisson.register(ev.Local)
 @_under_poisson.register(ev.RandomizedResponse)
 @_under_poisson.register(ev.Exponential)
-def _bare_epsilon(inner: Any, neighbours: Neighbours) -> Sampler:
+def _stated_epsilon(inner: Any, neighbours: Neighbours) -> Sampler:
     """The sampled worst case of all epsilon-DP mechanisms: binary randomized response.
 
     The bounded range of `Exponential` is not used: its worst pair changes with the order.
     """
-    _refuse_bare(inner, neighbours)
+    _refuse_stated(inner, neighbours)
     unsampled = curve(ev.Pure(inner.epsilon), neighbours)
     attained = isinstance(inner, (ev.Pure, ev.Local))
     return _of_symmetric(unsampled, pure_pair(inner.epsilon), attained)
@@ -369,7 +369,7 @@ def _approximate(inner: ev.Approximate, neighbours: Neighbours) -> Sampler:
     is at most 0 and m e^-eps at most 1.  The result is then read as one `Approximate` event.
     Source: Balle, Barthe and Gaboardi 2018, Theorem 8, arXiv 1807.01647v2.
     """
-    _refuse_bare(inner, neighbours)
+    _refuse_stated(inner, neighbours)
     unsampled = approximate(inner, neighbours)
 
     def sampler(rate: float) -> Curve:
@@ -412,7 +412,7 @@ def _refuse_replacement(inner: ev.Event, neighbours: Neighbours) -> None:
         )
 
 
-def _refuse_bare(inner: ev.Event, neighbours: Neighbours) -> None:
+def _refuse_stated(inner: ev.Event, neighbours: Neighbours) -> None:
     if neighbours != "add-remove":
         raise Unsupported(
             f"Poisson sampling of `{inner.type}` cannot be accounted under {neighbours}.",

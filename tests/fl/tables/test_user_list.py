@@ -134,7 +134,7 @@ def test_a_list_is_public_so_what_is_wrong_with_it_is_said(
         ({"users_list": None}, ("says `users_public`", "lacks `users_list`")),
         ({"users": None}, ("says `users_public`", "lacks `users`")),
         ({"user": None}, ("says `users_public`", "lacks `user`")),
-        ({"users_at_most": 30}, ("`users_at_most` beside `users_public`",)),
+        ({"users_at_most": 30}, ("`users_at_most` with `users_public`",)),
         ({"users_public": "see patients.csv"}, ("`path`", "`users_public`")),
         ({"users_public": "/home/me/list"}, ("`users_public`", "file")),
     ],

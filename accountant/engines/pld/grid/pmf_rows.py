@@ -5,13 +5,13 @@ Neither needs neighbouring grid points.  So each row takes points that are close
 loss has its mass and far apart elsewhere, at distances that cost all intervals alike (the error of
 an interval of length d is its tilted mass times d^2, so d grows with density^(-1/3)).
 
-The lower pmf differs from that of loss_pmfs.py in how it ends.  Where mass crowds at an end of the
+The lower pmf differs from that of loss_pmfs.py in how it ends.  Where mass gathers at an end of the
 losses, and in the far upper tail, outcomes are merged: that is post-processing, and what is merged
-is an atom whose loss is known; the grid is laid so that the crowded one lies on a point, the other
-is moved down to one.  Chords are then lowered by the largest excess at each point, and an atom at
-the top leaves nothing to be lowered there.  What comes out negative is taken from the points above:
-a mass v at a loss l lowers the hockey stick at least as much when it is removed as v at a smaller
-loss.
+is an atom whose loss is known; the grid is laid so that the atom where mass gathers lies on a
+point, the other is moved down to one.  Chords are then lowered by the largest excess at each point,
+and an atom at the top leaves nothing to be lowered there.  What comes out negative is taken from
+the points above: a mass v at a loss l lowers the hockey stick at least as much when it is removed
+as v at a smaller loss.
 
 Source: derived here and in loss_pmfs.py.
 """
@@ -265,7 +265,7 @@ class _Chords:
         indices = _points(family, width, offset, tilt, low, high)
         at_top = end_atom is not None and family.swapped
         if end_atom is not None:
-            # The crowded atom is point 0, at the bottom or at the top.
+            # The atom where mass gathers is point 0, at the bottom or at the top.
             indices = np.minimum(indices, 0) if family.swapped else np.maximum(indices, 0)
             indices[:, -1 if family.swapped else 0] = 0
         indices = _strictly_ascending(indices, upwards=not at_top)
@@ -339,7 +339,7 @@ def _without_negative_masses(masses: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class _EndAtom:
-    """Outcomes where mass crowds, merged: those below a position, with their loss and P mass.
+    """Outcomes where mass gathers, merged: those below a position, with their loss and P mass.
 
     All other losses are at least a grid width from the merged one, so that the interval next to it
     is empty and nothing has to be lowered at the atom.
@@ -418,7 +418,7 @@ def _share_error(
 ) -> FloatArray:
     """Return the error of each share: of the two masses, and of the edges between them.
 
-    The density at an edge is at most 16 times that of the heavier interval beside it: it has one
+    The density at an edge is at most 16 times that of the heavier interval next to it: it has one
     peak, and lies between the two averages unless that peak is near.
     """
     density = inside / gaps

@@ -1,4 +1,4 @@
-"""The one way in which a line is written, and its hash."""
+"""The hash chain of a log: the one way in which a line is written, and its hash."""
 
 from __future__ import annotations
 
