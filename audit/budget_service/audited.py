@@ -15,11 +15,11 @@ from typing import Any, Final
 
 from ...accountant.decoding import parsed_json
 from ...accountant.errors import InvalidInput, PrivplanError
-from ...fl.log.canonical import CHAIN, START, chained, is_hash
+from ...fl.log.hash_chain import CHAIN, START, chained, is_hash
 from .balances import Vector, texts
-from .claims import epsilon_of
 from .replayed import Contradiction, Replayed
 from .signer import SignedStatement
+from .terms import epsilon_of
 
 MAX_LINE_BYTES: Final = 2**22
 """Most bytes of an entry that are read."""

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import sqlalchemy as sa
 
-from ...fl.log.canonical import START, canonical, chained
+from ...fl.log.hash_chain import START, canonical, chained
 from .balances import Vector, loaded, stored
 from .database import locked_row, locked_rows
 from .names import MAX_BLOCKS, Refusal

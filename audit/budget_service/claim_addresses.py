@@ -8,7 +8,7 @@ from typing import Any, Final
 from ...accountant import validate
 from ...accountant.decoding import require_fields
 from ...accountant.errors import InvalidInput
-from ...fl.log.canonical import is_hash
+from ...fl.log.hash_chain import is_hash
 from . import claims
 from .app import AUDITORS, CLAIMANTS, EVERYBODY, Address, Asked, blocking, durable
 from .claims import BudgetRefusal

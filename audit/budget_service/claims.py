@@ -12,15 +12,12 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any, Final
 
 import sqlalchemy as sa
 
-from ...fl.log.canonical import canonical, digest
+from ...fl.log.hash_chain import canonical, digest
 from .balances import (
-    BUDGET_UNITS,
-    UNPAYABLE,
     Vector,
     above,
     count_that_fits,
@@ -39,7 +36,7 @@ from .database import locked_row
 from .names import Refusal, name_of
 from .signer import Signer
 from .tables import claims, project_blocks, projects
-from .terms import Terms
+from .terms import epsilon_of, left_of
 
 FINAL_STATES: Final = ("cancelled", "abandoned", "audited")
 
@@ -399,21 +396,3 @@ def _answer(books: Books, claim: str, state: str, names: Sequence[str]) -> dict[
         "left": {"epsilon": left_of(books.epsilon, epsilon), "delta": books.terms.delta},
         "receipt": books.statement(claim),
     }
-
-
-def left_of(cap: float, epsilon: float | str) -> float:
-    """Return what is left of a cap, for a person: the difference, at least 0."""
-    return 0.0 if isinstance(epsilon, str) else max(0.0, cap - epsilon)
-
-
-@lru_cache(maxsize=4096)
-def epsilon_of(terms: Terms, spent: Vector) -> float | str:
-    """Return the epsilon of what was spent, at the data set's delta; "inf" where none is known."""
-    budgets = terms.currency.budgets
-    payable = [each < UNPAYABLE for each in spent[:-1]]
-    amounts = [
-        Fraction(each, BUDGET_UNITS) * budget if known else None
-        for each, budget, known in zip(spent[:-1], budgets, payable, strict=True)
-    ]
-    epsilon = terms.currency.epsilon(amounts)
-    return epsilon if epsilon < float("inf") else "inf"

@@ -17,12 +17,12 @@ from ...accountant import validate
 from ...accountant.errors import InvalidInput
 from .balances import stored, texts, within, zero
 from .books import FIRST_HEAD, Books, terms_text
-from .claims import Actor, epsilon_of, left_of
+from .claims import Actor
 from .database import locked_row
 from .names import MAX_BLOCKS, Refusal, name_of, names_of
 from .signer import Signer
 from .tables import blocks, data_sets, projects, proposals
-from .terms import Terms
+from .terms import Terms, epsilon_of, left_of
 from .tokens import same_person
 
 MAX_REASON_CHARACTERS: Final = 1000

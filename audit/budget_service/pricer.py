@@ -13,13 +13,16 @@ from typing import Any, Final
 
 from ...accountant import errors
 from ...accountant.errors import InvalidInput, PrivplanError
-from ...fl.log.canonical import canonical, digest
+from ...fl.log.hash_chain import canonical, digest
 from .balances import Vector, price_vector
 from .names import Refusal
 from .terms import Terms
 
 PROCESSES: Final = 2
 """How many events are priced at once."""
+
+MAX_WAITING: Final = 8
+"""How many events of one holder wait for their turn."""
 
 MAX_KEPT: Final = 10_000
 _PROGRAM: Final = "from privplan.audit.budget_service.pricing_process import serve; serve()"
@@ -36,7 +39,7 @@ class Pricer:
         self._idle: list[subprocess.Popen[str]] = []
         self._lock = threading.Lock()
         self._kept: OrderedDict[str, dict[str, Any]] = OrderedDict()
-        self._busy: set[str] = set()
+        self._busy: dict[str, tuple[threading.Lock, int]] = {}
 
     def price(
         self, terms: Terms, event: Mapping[str, Any], holder: str
@@ -90,7 +93,11 @@ class Pricer:
                 self._kept.move_to_end(name)
         if answer is None:
             with self._turn(holder):
-                answer = self._asked(text)
+                with self._lock:  # somebody may have asked the same meanwhile
+                    answer = self._kept.get(name)
+                if answer is None:
+                    with self._free:
+                        answer = self._asked(text)
             with self._lock:
                 self._kept[name] = answer
                 while len(self._kept) > MAX_KEPT:
@@ -110,21 +117,24 @@ class Pricer:
     @contextmanager
     def _turn(self, holder: str) -> Iterator[None]:
         with self._lock:
-            if holder in self._busy:
+            turn, waiting = self._busy.get(holder, (threading.Lock(), 0))
+            if waiting >= MAX_WAITING:
                 raise Refusal(
                     429,
                     "busy",
-                    "Another event of yours is being priced.",
+                    f"{MAX_WAITING} events of yours wait to be priced.",
                     "One holder has one event priced at a time.",
                     "Ask again with the same key.",
                 )
-            self._busy.add(holder)
+            self._busy[holder] = turn, waiting + 1
         try:
-            with self._free:
+            with turn:
                 yield
         finally:
             with self._lock:
-                self._busy.discard(holder)
+                _, waiting = self._busy.pop(holder)
+                if waiting > 1:
+                    self._busy[holder] = turn, waiting - 1
 
     def _asked(self, text: str) -> dict[str, Any]:
         process = self._process()

@@ -96,7 +96,7 @@ class Replayed:
 
     def priced(self, event: Mapping[str, Any]) -> Vector:
         """Return the price of an event of an entry, computed here."""
-        from ...fl.log.canonical import canonical
+        from ...fl.log.hash_chain import canonical
 
         text, terms = canonical(event), self.open_terms
         if text not in self._prices:

@@ -121,7 +121,9 @@ def _held(books: Books, signed: SignedStatement) -> bool:
         _keep(books, signed)
     if books.behind is None:
         books.behind = f"entry {said.seq} of its history was seen, and is not in it"
-        books.append({"type": "behind", "seq": said.seq, "hash": said.hash}, behind=books.behind)
+        books.append(
+            {"type": "behind", "seen": said.seq, "seen_hash": said.hash}, behind=books.behind
+        )
     return False
 
 

@@ -35,6 +35,8 @@ class LedgerService:
 
     def __init__(self, database: Database, signer: Signer, pricer: Pricer | None = None) -> None:
         self.database, self.signer = database, signer
+        # One that was given may serve others, and is left to whoever gave it.
+        self._ends_pricer = pricer is None
         self.pricer = pricer or Pricer()
         self._writer = Writer(database)
         self._ids: dict[str, tuple[int, Terms]] = {}
@@ -42,7 +44,8 @@ class LedgerService:
     def close(self) -> None:
         """Finish what was submitted, and close everything."""
         self._writer.close()
-        self.pricer.close()
+        if self._ends_pricer:
+            self.pricer.close()
         self.database.close()
 
     def actor(self, secret: str) -> Actor:
@@ -53,7 +56,7 @@ class LedgerService:
     def open_data_set(self, source: Mapping[str, Any], actor: Actor) -> dict[str, Any]:
         """Open a data set as a request describes it."""
         terms = Terms.of(source)
-        names = names_of(blocks=source.get("blocks") or ["all"])
+        names = names_of(blocks=source.get("blocks", ["all"]))
         epsilon = validate.positive(epsilon=source["epsilon"])
         return self.wrote(
             lambda connection: owners.open_data_set(

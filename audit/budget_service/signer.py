@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from ...accountant.decoding import require_fields
 from ...accountant.errors import InvalidInput
-from ...fl.log.canonical import canonical, is_hash
+from ...fl.log.hash_chain import canonical, is_hash
 from ...fl.log.signing import require_library
 from .balances import Vector, of_texts, texts
 from .names import name_of

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, Final, Self
 
 from ...accountant import validate
@@ -16,7 +17,7 @@ from ...accountant.decoding import require_fields
 from ...accountant.errors import InvalidInput
 from ...accountant.neighbours import Neighbours
 from ...accountant.odometer import BudgetCurrency, budget_currency
-from .balances import BUDGET_UNITS, Vector
+from .balances import BUDGET_UNITS, UNPAYABLE, Vector
 from .names import name_of
 
 DEFAULT_ORDERS: Final = (3.0, 5.0, 9.0, 17.0, 33.0, 65.0)
@@ -164,3 +165,21 @@ class Terms:
             plans=whole.plans,
             blocks_per_unit=whole.blocks_per_unit,
         )
+
+
+def left_of(cap: float, epsilon: float | str) -> float:
+    """Return what is left of a cap, for a person: the difference, at least 0."""
+    return 0.0 if isinstance(epsilon, str) else max(0.0, cap - epsilon)
+
+
+@lru_cache(maxsize=4096)
+def epsilon_of(terms: Terms, spent: Vector) -> float | str:
+    """Return the epsilon of what was spent, at the data set's delta; "inf" where none is known."""
+    budgets = terms.currency.budgets
+    payable = [each < UNPAYABLE for each in spent[:-1]]
+    amounts = [
+        Fraction(each, BUDGET_UNITS) * budget if known else None
+        for each, budget, known in zip(spent[:-1], budgets, payable, strict=True)
+    ]
+    epsilon = terms.currency.epsilon(amounts)
+    return epsilon if epsilon < float("inf") else "inf"

@@ -18,7 +18,7 @@ from ...accountant.decoding import parsed_json
 from ...accountant.errors import InvalidInput, PrivplanError
 from ...accountant.regular_file import regular_content
 from ...fl.ledger_client.connection import Connection
-from ...fl.log.canonical import CHAIN, chained
+from ...fl.log.hash_chain import CHAIN, chained
 from .names import name_of
 from .signer import SignedStatement, rotation_message, signature_holds
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from ..inputs.defaults_file import LEDGER_TOKEN
 from ..inputs.options import option_group
 from ..inputs.request import OutputOptions, takes
 from ..terminal.output import Report, plain, table, wrapped
@@ -15,8 +16,6 @@ from .doctor import naming_install_command
 
 if TYPE_CHECKING:
     from ...audit.budget_service.audited import LedgerAudit
-
-TOKEN_VARIABLE: Final = "PRIVPLAN_LEDGER_TOKEN"
 
 LEDGER_ASSUMPTIONS: Final = (
     "The ledger counts what it is told: a release that nobody claimed is not in it.",
@@ -94,10 +93,7 @@ def audit_ledger(_: typer.Context, asked: LedgerAuditRequest) -> Report:
     1 where a line was edited, moved or taken out, where a charge is below the price of its event or
     a cap was exceeded, and where a head or a receipt says otherwise.  --quiet prints epsilon.
     """
-    with naming_install_command("serve"):
-        from ...audit.budget_service.serving import require_packages
-
-        require_packages()
+    with naming_install_command("fl"):
         from ...audit.budget_service.audited import (
             audit_history,
             exported_lines,
@@ -129,14 +125,11 @@ def witness(_: typer.Context, asked: WitnessRequest) -> Report:
     auditor, is read from the variable PRIVPLAN_LEDGER_TOKEN.  Leaves with exit code 1 where a
     history is not the one that was seen: restored from a backup, cut off, or written anew.
     """
-    with naming_install_command("serve"):
-        from ...audit.budget_service.serving import require_packages
-
-        require_packages()
+    with naming_install_command("fl"):
         from ...audit.budget_service.witness import witness as held
         from ...fl.ledger_client.connection import Connection
 
-        connection = Connection(asked.url, os.environ.get(TOKEN_VARIABLE, ""))
+        connection = Connection(asked.url, os.environ.get(LEDGER_TOKEN, ""))
         seen = held(connection, asked.state, tuple(asked.data_set or ()))
     rows: list[tuple[str, str]] = []
     for each in seen:

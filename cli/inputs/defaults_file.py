@@ -21,6 +21,9 @@ PREFIX: Final = "PRIVPLAN_"
 DEBUG: Final = "PRIVPLAN_DEBUG"
 """Shows where an error of privplan's own arose; no option."""
 
+LEDGER_TOKEN: Final = "PRIVPLAN_LEDGER_TOKEN"
+"""Holds the token of a budget ledger; an option would show it to whoever lists processes."""
+
 _SAID_OF: Final = {"ENVIRONMENT": "the environment", "DEFAULT_MAP": "privplan.toml"}
 """Sources of an option that a line of the command does not show."""
 
@@ -90,7 +93,8 @@ def read_variables(command: str, parameters: Iterable[Any], known: Tables) -> No
 
 def require_known_variables(known: Callable[[], Iterable[str]]) -> None:
     """Raise `InvalidInput` for a variable PRIVPLAN_... that no option reads, as if it were one."""
-    given = [name for name in os.environ if name.startswith(PREFIX) and name != DEBUG]
+    no_options = (DEBUG, LEDGER_TOKEN)
+    given = [name for name in os.environ if name.startswith(PREFIX) and name not in no_options]
     if not given:
         return
     names = sorted(known())
