@@ -7,6 +7,7 @@ the system, and the answer says so.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import resource
@@ -26,7 +27,8 @@ MEMORY_BYTES: Final = 512 * 2**20
 WALL_SECONDS: Final = 10.0
 """How long a child may take altogether, where other processes have the CPU."""
 
-MAX_ANSWER_BYTES: Final = 2**16
+MAX_ANSWER_BYTES: Final = 2**23
+"""Most bytes of an answer: a body of 1 MB, with every field that it left out."""
 
 
 def answer_of(question: Mapping[str, Any]) -> dict[str, object]:
@@ -59,11 +61,13 @@ def _answered_in_child(line: str) -> str:
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
-        os.close(reader)
-        _limit()
-        data = json.dumps(answer_of(json.loads(line))).encode("ascii")
-        with os.fdopen(writer, "wb") as pipe:
-            pipe.write(data)
+        # Nothing of the parent's is run at the end of a child, whatever ends it.
+        with contextlib.suppress(BaseException):
+            os.close(reader)
+            _limit()
+            data = json.dumps(answer_of(json.loads(line))).encode("ascii")
+            with os.fdopen(writer, "wb") as pipe:
+                pipe.write(data)
         os._exit(0)
     os.close(writer)
     try:

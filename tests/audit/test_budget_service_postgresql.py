@@ -1,0 +1,137 @@
+"""The budget ledger over PostgreSQL: two servers of one database, and a server that is killed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from privplan.accountant.errors import InvalidInput, PrivplanError
+from privplan.audit.budget_service.claims import BudgetRefusal
+from privplan.audit.budget_service.database import Database, StoreFailed
+from privplan.audit.budget_service.service import LedgerService
+from privplan.audit.budget_service.signer import Signer
+
+from .ledger_services import OLGA, SMALL, TRAINING, Ledger, pricer, served
+from .postgresql import Cluster, cluster
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Cluster]:
+    with cluster() as started:
+        yield started
+
+
+def test_the_life_of_a_claim(running: Cluster) -> None:
+    with served(running.database("life")) as service:
+        ledger = Ledger(service)
+        receipt = ledger.claim(TRAINING, key="k")["receipt"]
+        assert ledger.claim(TRAINING, key="k")["receipt"] == receipt
+        begun = ledger.claim(begin=True)["id"]
+        ledger.step("release", begun, "ab" * 32)
+        ledger.step("cancel", ledger.claim()["id"])
+        ledger.owner("add_blocks", ["c"])
+        assert ledger.fill(blocks=["c"]) > 0
+        with pytest.raises(BudgetRefusal):
+            ledger.claim(SMALL)
+        audited = ledger.audited(receipt)
+        assert audited.problem is None
+        assert audited.claims["cancelled"] == 1
+
+
+def test_two_servers_of_one_database_never_exceed_a_cap(running: Cluster) -> None:
+    address, signer = running.database("two"), Signer.fresh()
+    with served(address, signer) as first, served(address, signer) as second:
+        ledger = Ledger(first, epsilon=2.0)
+        alone = Ledger(first, epsilon=2.0).fill()
+        other = Ledger.__new__(Ledger)
+        other.service, other.name, other.terms = second, ledger.name, ledger.terms
+        taken: list[int] = []
+        threads = [
+            threading.Thread(target=lambda each=each: taken.append(each.fill()))
+            for each in (ledger, other) * 4
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(taken) == len(threads)
+        assert sum(taken) == alone
+        assert ledger.audited().problem is None
+        assert ledger.balances() == other.balances()
+
+
+def test_what_was_acknowledged_outlives_a_killed_database(running: Cluster) -> None:
+    address, signer = running.database("killed"), Signer.fresh()
+    with served(address, signer) as service:
+        ledger = Ledger(service, epsilon=8.0)
+        acknowledged: list[str] = []
+        unsure: list[str] = []
+
+        def spend(number: int) -> None:
+            for attempt in range(200):
+                key = f"{number}-{attempt}"
+                try:
+                    acknowledged.append(ledger.claim(SMALL, key=key)["id"])
+                except BudgetRefusal:
+                    return
+                except (StoreFailed, PrivplanError):
+                    unsure.append(key)
+                    return
+
+        threads = [threading.Thread(target=spend, args=(number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        while len(acknowledged) < 20:
+            threads[0].join(0.01)
+        running.kill()
+        for thread in threads:
+            thread.join()
+        running.start()
+        # Asking again with the same key charges nothing twice, whether it was written or not.
+        again = [ledger.claim(SMALL, key=key)["id"] for key in unsure]
+        assert [ledger.claim(SMALL, key=key)["id"] for key in unsure] == again
+        audited = ledger.audited()
+        assert audited.problem is None
+        assert sum(audited.claims.values()) == len({*acknowledged, *again})
+
+
+def test_an_address_that_does_not_answer_is_an_error(running: Cluster) -> None:
+    with pytest.raises(InvalidInput, match="cannot be opened") as refusal:
+        Database(f"postgresql://ledger:secret@127.0.0.1:{running.port}/nowhere")
+    assert "secret" not in str(refusal.value)
+    for address in ("mysql://x/y", "sqlite://", "://", "sqlite:///:memory:"):
+        with pytest.raises(InvalidInput, match="address"):
+            Database(address)
+
+
+def test_a_service_refuses_names_of_others(running: Cluster) -> None:
+    """Two servers open one name at once: one is refused, and the history has one opening."""
+    address, signer = running.database("names"), Signer.fresh()
+    services = [LedgerService(Database(address), signer, pricer()) for _ in range(2)]
+    terms = {
+        "name": "ward",
+        "unit": "user",
+        "neighbours": "add-remove",
+        "epsilon": 4.0,
+        "delta": 1e-6,
+    }
+    outcomes: list[bool] = []
+
+    def opened(service: LedgerService) -> None:
+        try:
+            service.open_data_set(terms, OLGA)
+            outcomes.append(True)
+        except PrivplanError:
+            outcomes.append(False)
+
+    threads = [threading.Thread(target=opened, args=(service,)) for service in services]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(outcomes) == [False, True]
+    assert len(services[0].lines("ward", 0)) == 1
+    for service in services:
+        service.close()
