@@ -81,6 +81,12 @@ class BudgetCurrency:
 
     def cost(self, event: ev.Event, relation: Neighbours) -> Cost:
         """Return the cost of a leaf or a plan, times the blocks in which a unit may lie."""
+        if relation != self.neighbours:
+            raise InvalidInput(
+                f"The budget is kept under {self.neighbours}; a price under {relation} was asked.",
+                "What a release costs under another relation may be less.",
+                "Convert the event to the data set's relation first.",
+            )
         cost = self._currency.cost(event, relation)
         times = self.blocks_per_unit
         # Infinity times a number is infinity; fractions stay exact.
@@ -234,6 +240,53 @@ def _currency(
             next_step="Give kind='rdp', or leave them out.",
         )
     return GdpPlans(target, plans) if kind == "mu2-plans" else PlannedPool(target, plans)
+
+
+def split_off(
+    currency: BudgetCurrency, epsilon: float, delta: float, *, plans: int | None = None
+) -> tuple[BudgetCurrency, BudgetCurrency]:
+    """Return a budget as two that add up to it: what is left, and a pool of (epsilon, delta).
+
+    Before the first claim only, and never moved.  The rest keeps its kind; its slack stays.
+    Range: `epsilon` and `delta` above 0 and below those of the budget, less the slack.  Raises
+    `InvalidInput` for values out of range.
+    """
+    target = currency.target
+    if currency.kind == "planned-pool":
+        raise InvalidInput("A pool is not split again.", next_step="Split another budget.")
+    rest = (
+        _less(target.epsilon, validate.positive(epsilon=epsilon)),
+        _less(target.delta, validate.positive(delta=delta)),
+    )
+    if rest[0] <= 0.0 or rest[1] <= target.slack:
+        raise InvalidInput(
+            f"A pool of epsilon {epsilon:g} at delta {delta:g} leaves nothing of "
+            f"{target.epsilon:g} at {target.delta:g}.",
+            next_step="Split off less.",
+        )
+    shared = (currency.neighbours, currency.unit)
+    blocks = currency.blocks_per_unit
+    return (
+        budget_currency(
+            currency.kind,
+            *rest,
+            *shared,
+            currency.orders or None,
+            target.slack,
+            plans=currency.plans,
+            blocks_per_unit=blocks,
+        ),
+        budget_currency(
+            "planned-pool", epsilon, delta, *shared, plans=plans, blocks_per_unit=blocks
+        ),
+    )
+
+
+def _less(whole: float, part: float) -> float:
+    """Return the difference, rounded down."""
+    near = whole - part
+    exact = Fraction(whole) - Fraction(part)
+    return near if Fraction(near) <= exact else math.nextafter(near, -math.inf)
 
 
 def epsilon_of(currency: BudgetCurrency, spent: Iterable[int]) -> tuple[float, float]:

@@ -44,8 +44,14 @@ from ..errors import Unsupported
 from ..neighbours import Neighbours
 from ..rootfinding import bisect
 
-POINTS: Final = 161
-"""Points of the profile; between them its chords lie within some 1e-3 of it."""
+FIRST_POINTS: Final = 33
+"""Points of the profile to begin with; more are set where they decide."""
+
+REFINEMENTS: Final = 5
+"""Most times that points are set where they decide."""
+
+NEAR: Final = 1e-3
+"""How much less mu, relatively, would fail the test where points decide."""
 
 TAIL_SHARE: Final = 0.25
 """At the last point the profile is at most s; for deltas down to this share of s it is tight."""
@@ -70,47 +76,69 @@ class ProfilePoints:
     epsilons: tuple[float, ...]
     deltas: tuple[float, ...]
 
+    @property
+    def intervals(self) -> tuple[tuple[float, float, float, float], ...]:
+        """Both ends of each interval, and the bounds there."""
+        at, deltas = self.epsilons, self.deltas
+        return tuple(zip(at, at[1:], deltas, deltas[1:], strict=False))
+
 
 @lru_cache(maxsize=256)
 def least_mu(composition: Composition, neighbours: Neighbours, slack: float) -> float:
     """Return a mu above 0 that dominates a plan up to `slack`, infinite where none is known.
 
-    It is within `MU_PRECISION` of the least that passes the test on the points of the profile, and
-    is certified at every epsilon.  Range: `slack` in (0, 1).  Raises `Unsupported` where no
-    dominating pairs are known.
+    It is certified at every epsilon, and near the least that is.  Range: `slack` in (0, 1).
+    Raises `Unsupported` where no dominating pairs are known.
     """
     with guarded("pld"):
-        points = profile_points(composition, neighbours, slack)
-    if points is None:
-        return math.inf
+        profile = UpperProfile(composition, neighbours, TAIL_SHARE * slack)
+        last = _first_within(profile.at, slack)
+        if last is None:
+            return math.inf
+        at = np.linspace(0.0, last, FIRST_POINTS).tolist()
+        points = ProfilePoints(tuple(at), tuple(map(profile.at, at)))
+        mu = _least_passing(points, slack)
+        # Where the chords themselves decide, shorter ones are nearer to the profile.
+        for _ in range(REFINEMENTS):
+            if math.isinf(mu):
+                break
+            points = _refined(points, profile.at, mu * (1.0 - NEAR), slack)
+            last_mu, mu = mu, min(mu, _least_passing(points, slack))
+            if mu > last_mu * (1.0 - 0.01 * NEAR):
+                break
+    return mu
+
+
+def _least_passing(points: ProfilePoints, slack: float) -> float:
+    """Return about the least mu that passes the test on these points; infinite if none does."""
 
     def fails(mu: float) -> bool:
         return not dominates(mu, slack, points)
 
-    high = 1e-6
+    low, high = 0.0, 1e-6
     while fails(high):
-        high *= 2.0
+        low, high = high, 2.0 * high
         if high > LARGEST_MU:
             return math.inf
     return bisect(
         fails,
-        high / 2.0 if high > 1e-6 else 0.0,
+        low,
         high,
         stop=lambda a, b: b - a <= MU_PRECISION * b,
         middle=lambda a, b: 0.5 * (a + b),
     )[1]
 
 
-def profile_points(
-    composition: Composition, neighbours: Neighbours, slack: float
-) -> ProfilePoints | None:
-    """Return certified points of the profile, None where delta stays above `slack`."""
-    profile = UpperProfile(composition, neighbours, TAIL_SHARE * slack)
-    last = _first_within(profile.at, slack)
-    if last is None:
-        return None
-    at = np.linspace(0.0, last, POINTS).tolist()
-    return ProfilePoints(tuple(at), tuple(profile.at(each) for each in at))
+def _refined(
+    points: ProfilePoints, delta: Callable[[float], float], mu: float, slack: float
+) -> ProfilePoints:
+    """Return the points with three more in each interval that does not pass the test at `mu`."""
+    known = dict(zip(points.epsilons, points.deltas, strict=True))
+    for low, high, at_low, at_high in points.intervals:
+        if not _chord_below(mu, slack, low, high, at_low, at_high):
+            between = np.linspace(low, high, 5)[1:-1].tolist()
+            known |= {epsilon: delta(epsilon) for epsilon in between}
+    return ProfilePoints(*zip(*sorted(known.items()), strict=True))
 
 
 def _first_within(delta: Callable[[float], float], slack: float) -> float | None:
@@ -131,11 +159,9 @@ def _first_within(delta: Callable[[float], float], slack: float) -> float | None
 
 def dominates(mu: float, slack: float, points: ProfilePoints) -> bool:
     """Return whether delta(e) <= slack + (1 - slack) delta_mu(e) is certain at every e >= 0."""
-    at, deltas = points.epsilons, points.deltas
-    if at[0] != 0.0 or deltas[-1] > slack:
+    if points.epsilons[0] != 0.0 or points.deltas[-1] > slack:
         return False
-    intervals = zip(at, at[1:], deltas, deltas[1:], strict=False)
-    return all(_chord_below(mu, slack, *each) for each in intervals)
+    return all(_chord_below(mu, slack, *each) for each in points.intervals)
 
 
 def _chord_below(

@@ -7,6 +7,7 @@ charged as a whole.
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from functools import lru_cache
 
@@ -21,6 +22,9 @@ from ..neighbours import Neighbours, as_neighbours
 from .balances import BUDGET_UNITS, EXHAUSTED
 from .budget_currencies import Currency
 
+BudgetUnits = int | float
+"""A whole number of budget units, or infinity."""
+
 
 def price(event: ev.Event, currency: Currency, relation: Neighbours) -> IntArray:
     """Return what an event costs, an entry for each budget and a last one for delta.
@@ -28,22 +32,29 @@ def price(event: ev.Event, currency: Currency, relation: Neighbours) -> IntArray
     Each is a number of budget units of 10^-15 of the budget, rounded up and at most `EXHAUSTED`.
     Raises `Unsupported` where a release has no cost in the currency.
     """
+    total = whole_price(event, currency, relation)
+    return np.array([int(min(parts, EXHAUSTED)) for parts in total], dtype=np.int64)
+
+
+def whole_price(
+    event: ev.Event, currency: Currency, relation: Neighbours
+) -> tuple[BudgetUnits, ...]:
+    """Return the price of an event however far it is above the budget, which may be infinitely."""
     as_neighbours(relation)
     check_depth(event)
     if currency.whole_plans:
-        total = list(_price(currency, event, relation))
-    else:
-        total = [0] * (len(currency.budgets) + 1)
-        for leaf in Composition.of(event):
-            price_of_leaf = _price(currency, leaf.event, relation)
-            total = [
-                units + leaf.count * cost for units, cost in zip(total, price_of_leaf, strict=True)
-            ]
-    return np.array([min(parts, EXHAUSTED) for parts in total], dtype=np.int64)
+        return _price(currency, event, relation)
+    total: list[BudgetUnits] = [0] * (len(currency.budgets) + 1)
+    for leaf in Composition.of(event):
+        price_of_leaf = _price(currency, leaf.event, relation)
+        total = [
+            units + leaf.count * cost for units, cost in zip(total, price_of_leaf, strict=True)
+        ]
+    return tuple(total)
 
 
 @lru_cache(maxsize=1024)
-def _price(currency: Currency, event: ev.Event, relation: Neighbours) -> tuple[int, ...]:
+def _price(currency: Currency, event: ev.Event, relation: Neighbours) -> tuple[BudgetUnits, ...]:
     """Return the price of one leaf, or of a whole plan, in budget units."""
     try:
         cost = currency.cost(event, relation)
@@ -54,10 +65,10 @@ def _price(currency: Currency, event: ev.Event, relation: Neighbours) -> tuple[i
     return (*budgets, _budget_units(Fraction(cost.delta), Fraction(currency.target.slack)))
 
 
-def _budget_units(amount: Fraction | float, budget: Fraction) -> int:
+def _budget_units(amount: Fraction | float, budget: Fraction) -> BudgetUnits:
     if amount == 0:
         return 0
     if budget <= 0 or not isinstance(amount, Fraction):
-        return EXHAUSTED
+        return math.inf
     # Rounded up: a price is never below the cost.
-    return min(-(-(amount * BUDGET_UNITS) // budget), EXHAUSTED)
+    return -(-(amount * BUDGET_UNITS) // budget)

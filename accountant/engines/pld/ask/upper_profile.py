@@ -23,8 +23,11 @@ from ..compose.questions import EpsilonAt
 from .certificate import upper_on
 from .engine import PldEngine
 
-PROFILE_LEVELS: Final = (0.1, 1e-3)
+PROFILE_LEVELS: Final = (0.5, 0.1, 1e-3)
 """Deltas around which a composition is bounded, besides the least one that is asked about."""
+
+PROFILE_ACCURACY: Final = 2e-4
+"""Relative error in epsilon that grids are chosen for: each is read at many epsilons."""
 
 
 class UpperProfile(PldEngine):
@@ -37,7 +40,7 @@ class UpperProfile(PldEngine):
     def __init__(
         self, composition: Composition, neighbours: Neighbours, least_delta: float
     ) -> None:
-        super().__init__()
+        super().__init__(PROFILE_ACCURACY)
         self._most = min(participation(composition), 1.0)
         directions = directions_of(composition, neighbours, least_delta)
         levels = sorted({*PROFILE_LEVELS, least_delta}, reverse=True)
