@@ -90,6 +90,21 @@ def count_that_fits(spent: Vector, price: Vector, cap: Vector) -> int:
     return min(max(times(index) for index in range(len(cap) - 1)), times(len(cap) - 1))
 
 
+def tightest(rooms: Iterable[tuple[Sequence[int], Sequence[int]]]) -> Vector:
+    """Return what a block would have spent of 10^15 units that has room for no more than each room.
+
+    A room is what is spent and the cap; what fits all of them in one budget may be more.
+
+    >>> tightest([((4, 0), (10, 0))]) == (BUDGET_UNITS - 6, BUDGET_UNITS)
+    True
+    """
+    shifted = [
+        tuple(max(0, min(a + BUDGET_UNITS - b, EXHAUSTED)) for a, b in zip(spent, cap, strict=True))
+        for spent, cap in rooms
+    ]
+    return largest(shifted)
+
+
 def part(cap: Vector, share: Fraction) -> Vector:
     """Return a share of a cap, rounded down."""
     return tuple(int(units * share) for units in cap)
@@ -157,6 +172,7 @@ __all__ = [
     "spent_most",
     "stored",
     "texts",
+    "tightest",
     "within",
     "zero",
 ]

@@ -43,19 +43,26 @@ FINAL_STATES: Final = ("cancelled", "abandoned", "audited")
 
 @dataclass(frozen=True)
 class ClaimRequest:
-    """What a client claims: an event in blocks of a data set (None: in all), for a project."""
+    """What a client claims: an event in blocks of a data set (None: in all), for a project.
+
+    `stated` says for whom the event is stated, where not as the data set is (`stating`), and
+    `derivation` how what is charged follows from it.
+    """
 
     data_set: str
     blocks: tuple[str, ...] | None
     project: str
     event: Mapping[str, Any]
     begin: bool
+    stated: Mapping[str, Any] | None = None
+    derivation: tuple[str, ...] = ()
 
     @property
     def content(self) -> str:
         """The digest of what is claimed: the same key stands for the same content only."""
         named = None if self.blocks is None else sorted(self.blocks)
-        said = [self.data_set, named, self.project, dict(self.event), self.begin]
+        stated = None if self.stated is None else dict(self.stated)
+        said = [self.data_set, named, self.project, dict(self.event), self.begin, stated]
         return digest(canonical(said))
 
 
@@ -134,6 +141,8 @@ def make_claim(
     }
     if books.asked != books.name:
         record["view"] = books.asked
+    if request.stated is not None:
+        record |= {"stated": dict(request.stated), "derivation": list(request.derivation)}
     books.append(record)
     answer = _answer(books, claim, state, names)
     connection.execute(

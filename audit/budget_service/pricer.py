@@ -9,7 +9,8 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
 
 from ...accountant import errors
 from ...accountant.errors import InvalidInput, PrivplanError
@@ -28,6 +29,18 @@ MAX_KEPT: Final = 10_000
 _PROGRAM: Final = "from privplan.audit.budget_service.pricing_process import serve; serve()"
 
 
+Stated: TypeAlias = Mapping[str, Any] | None
+
+
+@dataclass(frozen=True)
+class Priced:
+    """A price, the event as it is written, and how what is charged follows from it."""
+
+    price: Vector
+    event: dict[str, Any]
+    derivation: tuple[str, ...]
+
+
 class Pricer:
     """Prices events; an event that was priced before costs nothing.
 
@@ -41,41 +54,37 @@ class Pricer:
         self._kept: OrderedDict[str, dict[str, Any]] = OrderedDict()
         self._busy: dict[str, tuple[threading.Lock, int]] = {}
 
-    def price(
-        self, terms: Terms, event: Mapping[str, Any], holder: str
-    ) -> tuple[Vector, dict[str, Any]]:
+    def price(self, terms: Terms, event: Mapping[str, Any], stated: Stated, holder: str) -> Priced:
         """Return the price of an event, and the event as it is written.
 
         Raises `InvalidInput` and `Unsupported` as pricing does, and `Refusal` (422) where that
         needs more than it may, or (429) where the holder has another event priced.
         """
-        question = {"currency": terms.currency.to_json(), "event": event, "rooms": None}
-        answer = self._answer(question, holder)
-        return price_vector(answer["price"]), answer["event"]
+        return _priced(self._answer(_question(terms, event, stated), holder))
 
     def fits(
         self,
         terms: Terms,
         event: Mapping[str, Any],
+        stated: Stated,
         rooms: Sequence[tuple[Vector, Vector]],
         holder: str,
     ) -> dict[str, Any]:
         """Return what would fit of an event; empty where that cannot be said in the time it has."""
-        question = {"currency": terms.currency.to_json(), "event": event, "rooms": list(rooms)}
+        if stated is not None:  # another count or noise would have to be converted again
+            return {}
+        question = {**_question(terms, event, stated), "rooms": list(rooms)}
         try:
             answer = self._answer(question, holder)
         except PrivplanError:
             return {}
         return dict(answer["fits"])
 
-    def kept(self, terms: Terms, event: Mapping[str, Any]) -> tuple[Vector, dict[str, Any]] | None:
+    def kept(self, terms: Terms, event: Mapping[str, Any], stated: Stated) -> Priced | None:
         """Return the price of an event that was priced before; None otherwise."""
-        question = {"currency": terms.currency.to_json(), "event": event, "rooms": None}
         with self._lock:
-            answer = self._kept.get(digest(canonical(question)))
-        if answer is None or "price" not in answer:
-            return None
-        return price_vector(answer["price"]), answer["event"]
+            answer = self._kept.get(digest(canonical(_question(terms, event, stated))))
+        return None if answer is None or "price" not in answer else _priced(answer)
 
     def close(self) -> None:
         """End the processes."""
@@ -162,6 +171,14 @@ class Pricer:
             text=True,
             encoding="ascii",
         )
+
+
+def _question(terms: Terms, event: Mapping[str, Any], stated: Stated) -> dict[str, Any]:
+    return {"terms": terms.to_json(), "event": event, "stated": stated, "rooms": None}
+
+
+def _priced(answer: Mapping[str, Any]) -> Priced:
+    return Priced(price_vector(answer["price"]), answer["event"], tuple(answer["derivation"]))
 
 
 def _error(answer: Mapping[str, Any]) -> PrivplanError:

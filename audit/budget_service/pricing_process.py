@@ -19,8 +19,10 @@ from typing import Any, Final
 
 from ...accountant import events as ev
 from ...accountant.errors import PrivplanError
-from ...accountant.odometer import BudgetCurrency, price
-from .fitting import what_fits
+from ...accountant.odometer import fitting, price
+from .balances import tightest
+from .stating import as_charged
+from .terms import Terms
 
 CPU_SECONDS: Final = 2
 MEMORY_BYTES: Final = 512 * 2**20
@@ -34,13 +36,18 @@ MAX_ANSWER_BYTES: Final = 2**23
 def answer_of(question: Mapping[str, Any]) -> dict[str, object]:
     """Return the price of an event, or what would fit of it, or why there is none."""
     try:
-        currency = BudgetCurrency.from_json(question["currency"])
-        event = ev.from_json(question["event"])
+        terms, event = Terms.from_json(question["terms"]), ev.from_json(question["event"])
+        currency = terms.currency
         if question["rooms"] is not None:
-            rooms = [(tuple(spent), tuple(cap)) for spent, cap in question["rooms"]]
-            return {"fits": what_fits(event, currency, rooms)}
-        units = price(event, currency, currency.neighbours)
-        return {"price": [int(each) for each in units], "event": event.to_json()}
+            spent = tightest(question["rooms"])
+            return {"fits": fitting(event, currency, currency.neighbours, spent).to_json()}
+        charged, derivation = as_charged(event, question["stated"], terms)
+        units = price(charged, currency, currency.neighbours)
+        return {
+            "price": [int(each) for each in units],
+            "event": event.to_json(),
+            "derivation": derivation,
+        }
     except PrivplanError as error:
         kind = type(error).__name__
         return {"refused": kind, "said": [error.what, error.why, error.next_step]}

@@ -14,8 +14,10 @@ from typing import Any, Final
 from ...accountant import events as ev
 from ...accountant.errors import PrivplanError
 from ...accountant.odometer import price
+from ...fl.log.hash_chain import canonical
 from .balances import Vector, above, minus, of_texts, part, plus, price_vector, within, zero
 from .signer import SignedStatement, rotation_message, signature_holds
+from .stating import as_charged
 from .terms import Terms
 
 
@@ -94,14 +96,13 @@ class Replayed:
         elif kind != "view.open":
             raise Contradiction(f"no service writes an entry `{kind!r:.40}`")
 
-    def priced(self, event: Mapping[str, Any]) -> Vector:
+    def priced(self, event: Mapping[str, Any], stated: Mapping[str, Any] | None = None) -> Vector:
         """Return the price of an event of an entry, computed here."""
-        from ...fl.log.hash_chain import canonical
-
-        text, terms = canonical(event), self.open_terms
+        text, terms = canonical([event, stated]), self.open_terms
         if text not in self._prices:
             try:
-                units = price(ev.from_json(dict(event)), terms.currency, terms.neighbours)
+                charged, _ = as_charged(ev.from_json(dict(event)), stated, terms)
+                units = price(charged, terms.currency, terms.neighbours)
             except PrivplanError as error:
                 raise Contradiction(f"its event has no price: {error.what}") from None
             self._prices[text] = price_vector(units)
@@ -139,7 +140,7 @@ class Replayed:
         if not names or len(set(names)) < len(names) or not set(names) <= self.spent.keys():
             raise Contradiction("it names no blocks, a block twice, or one that does not exist")
         cost = self._vector(record["price"])
-        if not _no_more(self.priced(record["event"]), cost):
+        if not _no_more(self.priced(record["event"], record.get("stated")), cost):
             raise Contradiction("its price is below that of its event")
         self._charge(names, project, cost)
         if not all(within(self.spent[name], self.cap) for name in names):

@@ -5,19 +5,22 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
 from ...accountant import validate
+from ...accountant.decoding import require_fields
 from ...accountant.errors import InvalidInput
 from . import claims, owners, restoring, tokens
 from .books import Books, no_data_set, terms_of
 from .claims import Actor, BudgetRefusal, ClaimRequest
 from .database import Database
-from .names import names_of
-from .pricer import Pricer
+from .names import name_of, names_of
+from .pricer import Priced, Pricer
 from .signer import Signer
+from .stating import FIELDS, stated_in
 from .tables import data_sets, entries
 from .terms import Terms
 from .writer import Writer
@@ -74,14 +77,16 @@ class LedgerService:
     def priced(self, request: ClaimRequest, actor: Actor) -> tuple[ClaimRequest, claims.Vector]:
         """Return the request with its event as it is written, and its price."""
         _, terms = self.data_set(request.data_set)
-        price, event = self.pricer.price(terms, request.event, actor.holder)
-        return _with_event(request, event), price
+        priced = self.pricer.price(terms, request.event, request.stated, actor.holder)
+        return _as_written(request, priced), priced.price
 
     def kept_price(self, request: ClaimRequest) -> tuple[ClaimRequest, claims.Vector] | None:
         """Return the same at once, where the event was priced before; None otherwise."""
         known = self._ids.get(request.data_set)
-        kept = None if known is None else self.pricer.kept(known[1], request.event)
-        return None if kept is None else (_with_event(request, kept[1]), kept[0])
+        if known is None:
+            return None
+        kept = self.pricer.kept(known[1], request.event, request.stated)
+        return None if kept is None else (_as_written(request, kept), kept.price)
 
     def claimed(
         self, request: ClaimRequest, price: claims.Vector, actor: Actor, key: str | None
@@ -99,7 +104,7 @@ class LedgerService:
     def fits(self, request: ClaimRequest, refusal: BudgetRefusal, actor: Actor) -> BudgetRefusal:
         """Return a refusal with what else would fit: another count, rate or noise."""
         _, terms = self.data_set(request.data_set)
-        more = self.pricer.fits(terms, request.event, refusal.rooms, actor.holder)
+        more = self.pricer.fits(terms, request.event, request.stated, refusal.rooms, actor.holder)
         if more:
             refusal.more["fits"] = more
         return refusal
@@ -116,8 +121,8 @@ class LedgerService:
                 raise claims.no_claim()
             text = sa.select(data_sets.c.terms).where(data_sets.c.id == number)
             terms = terms_of(connection.execute(text).scalar_one())
-        price, written = self.pricer.price(terms, event, actor.holder)
-        return written, price
+        priced = self.pricer.price(terms, event, None, actor.holder)
+        return priced.event, priced.price
 
     def step(self, claim: str, operation: Callable[[sa.Connection], T]) -> Future[T]:
         """Return the future of a step in the life of a claim."""
@@ -197,15 +202,12 @@ class LedgerService:
 
 def claim_request(source: Mapping[str, Any]) -> ClaimRequest:
     """Return the claim of a request's body; `InvalidInput` for what is none."""
-    from ...accountant.decoding import require_fields
-    from .names import name_of
-
-    known = ("data_set", "blocks", "project", "event", "begin")
+    known = ("data_set", "blocks", "project", "event", "begin", *FIELDS)
     require_fields(
         source,
         known,
         "claim",
-        optional=("blocks", "begin"),
+        optional=("blocks", "begin", *FIELDS),
         otherwise="A claim has data_set, blocks, project, event and begin.",
         if_missing="A claim has data_set, blocks, project, event and begin.",
     )
@@ -223,10 +225,9 @@ def claim_request(source: Mapping[str, Any]) -> ClaimRequest:
         name_of(project=source["project"]),
         source["event"],
         begun,
+        stated_in(source),
     )
 
 
-def _with_event(request: ClaimRequest, event: Mapping[str, Any]) -> ClaimRequest:
-    from dataclasses import replace
-
-    return replace(request, event=event)
+def _as_written(request: ClaimRequest, priced: Priced) -> ClaimRequest:
+    return replace(request, event=priced.event, derivation=priced.derivation)

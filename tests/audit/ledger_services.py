@@ -64,6 +64,7 @@ class Ledger:
         key: str | None = None,
         project: str = "sepsis",
         data_set: str | None = None,
+        **stated: object,
     ) -> dict[str, Any]:
         source = {
             "data_set": data_set or self.name,
@@ -71,6 +72,7 @@ class Ledger:
             "project": project,
             "event": event.to_json(),
             "begin": begin,
+            **stated,
         }
         return self.service.claim(claim_request(source), actor, key)
 

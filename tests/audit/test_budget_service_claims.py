@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -266,6 +267,31 @@ def test_an_event_that_nothing_pays_for_never_fits_a_raised_cap(ledger: Ledger) 
         assert ledger.claim(ev.Repeat(5, LAPLACE))["state"] == "claimed"
     with pytest.raises(BudgetRefusal):
         ledger.claim(ev.NoGuarantee("nothing is known"))
+
+
+def test_an_event_of_another_unit_or_relation_is_converted_or_refused(
+    service: LedgerService,
+) -> None:
+    ledger, other = Ledger(service), Ledger(service)
+    ledger.claim(ev.Gaussian(20.0), unit="record", records_per_unit=3)
+    other.claim(ev.Group(3, ev.Gaussian(20.0)))
+    assert ledger.balances() == other.balances()
+    ledger.claim(ev.Pure(0.01), observer="server")
+    for stated in (
+        {"unit": "record"},
+        {"unit": "person"},
+        {"neighbours": "replace-one"},
+        {"observer": "peer"},
+    ):
+        before = ledger.balances()
+        with pytest.raises((InvalidInput, Unsupported)):
+            ledger.claim(ev.Pure(0.1), **stated)
+        assert ledger.balances() == before
+    audited = ledger.audited()
+    assert audited.problem is None
+    entry = json.loads(ledger.lines()[1])
+    assert entry["stated"] == {"unit": "record", "records_per_unit": 3}
+    assert entry["derivation"]
 
 
 def test_units_in_several_blocks_pay_for_all_of_them(service: LedgerService) -> None:
