@@ -8,7 +8,7 @@
 `plan_run`, `run` and `resume` plan a run, carry it out under its plan, and go on with one that was
 cut off; a `Table` hands them rows of a frame.  They need the extra `fl`.  `PrivateStatistics`
 releases X^T X and X^T Y once, and `PrivatePCA`, `PrivateRidge` and `PrivateLogistic` are fitted
-from them at no further cost.
+from them at no further cost.  `Ledger` is a budget that others spend from as well.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from .accountant.sensitivity.matrix import MatrixSensitivity, sensitivity
     from .accountant.sensitivity.silos import unit_in_silos
     from .audit.check.front import check
+    from .fl.ledger_client.ledger import Ledger
     from .fl.running import plan_run, resume, run
     from .fl.statistics.estimators import PrivateLogistic, PrivatePCA, PrivateRidge
     from .fl.statistics.private_statistics import PrivateStatistics
@@ -53,6 +54,7 @@ __all__ = [
     "Calibration",
     "GdpGuarantee",
     "Guarantee",
+    "Ledger",
     "MatrixSensitivity",
     "Odometer",
     "Phase",
@@ -95,6 +97,7 @@ _HOME = {
     "Calibration": "accountant.calibration_aims",
     "GdpGuarantee": "accountant.curves",
     "Guarantee": "accountant.guarantee",
+    "Ledger": "fl.ledger_client.ledger",
     "MatrixSensitivity": "accountant.sensitivity.matrix",
     "Odometer": "accountant.odometer",
     "Phase": "accountant.plan",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from ..inputs.defaults_file import LEDGER_TOKEN
+from ...fl.ledger_client import TOKEN_VARIABLE
 from ..inputs.options import option_group
 from ..inputs.request import OutputOptions, takes
 from ..terminal.output import Report, plain, table, wrapped
@@ -129,7 +129,7 @@ def witness(_: typer.Context, asked: WitnessRequest) -> Report:
         from ...audit.budget_service.witness import witness as held
         from ...fl.ledger_client.connection import Connection
 
-        connection = Connection(asked.url, os.environ.get(LEDGER_TOKEN, ""))
+        connection = Connection(asked.url, os.environ.get(TOKEN_VARIABLE, ""))
         seen = held(connection, asked.state, tuple(asked.data_set or ()))
     rows: list[tuple[str, str]] = []
     for each in seen:

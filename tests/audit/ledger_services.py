@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -10,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from privplan.accountant import events as ev
-from privplan.audit.budget_service import claims, owners
+from privplan.audit.budget_service import claims, owners, tokens
 from privplan.audit.budget_service.audited import LedgerAudit, audit_history
 from privplan.audit.budget_service.claims import Actor
 from privplan.audit.budget_service.database import Database
@@ -130,3 +132,29 @@ def served(address: str | Path, signer: Signer | None = None) -> Iterator[Ledger
         yield service
     finally:
         service.close()
+
+
+@contextmanager
+def answering(service: LedgerService) -> Iterator[str]:
+    """Yield the address at which a service answers, from a thread of this process."""
+    import uvicorn
+
+    from privplan.audit.budget_service.app import application
+
+    config = uvicorn.Config(application(service), port=0, log_level="error", lifespan="off")
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        assert thread.is_alive()
+        time.sleep(0.01)
+    try:
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+def token(service: LedgerService, holder: str, role: str) -> str:
+    """Return a new token."""
+    return str(service.wrote(lambda each: tokens.issue(each, holder, role, 1.0, None))["token"])
