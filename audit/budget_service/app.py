@@ -1,11 +1,9 @@
-"""The addresses of the service: who may ask what, by which body, and an example of each."""
+"""The application: every address, asked by whoever may, answered in JSON or by a problem."""
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from fastapi import FastAPI, Request, Response
@@ -13,46 +11,17 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
+from .addresses import Address, AuthorisedRequest
+from .claim_addresses import CLAIM_ADDRESSES
 from .claims import Actor
+from .data_set_addresses import DATA_SET_ADDRESSES
 from .names import Refusal
 from .problems import PROBLEM, answered, body_of, problem
 from .service import LedgerService
-from .tokens import ROLES, unauthorised
-
-EVERYBODY: Final = ROLES
-OWNERS: Final = ("owner",)
-CLAIMANTS: Final = ("owner", "analyst")
-AUDITORS: Final = ("owner", "auditor")
+from .tokens import unauthorised
 
 _TOKEN_SECONDS: Final = 2.0
 """How long a token that was valid is taken for valid: another server may revoke it meanwhile."""
-
-Handler = Callable[["Asked"], Awaitable[Any]]
-
-
-@dataclass(frozen=True)
-class Asked:
-    """A request of somebody who may make it."""
-
-    service: LedgerService
-    actor: Actor
-    body: Mapping[str, Any]
-    path: Mapping[str, str]
-    query: Mapping[str, str]
-    key: str | None
-
-
-@dataclass(frozen=True)
-class Address:
-    """One address: its method, who may ask, what it does, and an example of a body."""
-
-    method: str
-    path: str
-    roles: tuple[str, ...]
-    handler: Handler
-    says: str
-    example: Mapping[str, Any] | None = None
-    status: int = 200
 
 
 class _Tokens:
@@ -82,9 +51,6 @@ class _Tokens:
 
 def application(service: LedgerService) -> FastAPI:
     """Return the application over a service."""
-    from .claim_addresses import CLAIM_ADDRESSES
-    from .data_set_addresses import DATA_SET_ADDRESSES
-
     # Its pages load code from elsewhere; the description itself stands at /openapi.json.
     app = FastAPI(title="privplan budget ledger", version="1", docs_url=None, redoc_url=None)
     valid = _Tokens(service)
@@ -127,7 +93,9 @@ def _endpoint(
             if key is not None and not (1 <= len(key) <= 200 and key.isprintable()):
                 raise Refusal(422, "key", "Idempotency-Key has 1 to 200 printable characters.")
             body = {} if address.method in ("GET", "DELETE") else await body_of(request)
-            asked = Asked(service, actor, body, request.path_params, request.query_params, key)
+            asked = AuthorisedRequest(
+                service, actor, body, request.path_params, request.query_params, key
+            )
             answer = await address.handler(asked)
         except Exception as error:
             # An error of the service's own shows nothing: its text may quote what was sent.
@@ -140,19 +108,6 @@ def _endpoint(
         return JSONResponse(answer, address.status)
 
     return endpoint
-
-
-async def durable(future: Any) -> Any:
-    """Return the answer of an operation when it is on the disk.
-
-    Whoever goes away meanwhile takes nothing back: what is submitted is written.
-    """
-    return await asyncio.shield(asyncio.wrap_future(future))
-
-
-async def blocking(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Return what a function returns that waits for the database or for a price."""
-    return await run_in_threadpool(function, *arguments)
 
 
 def _described(address: Address) -> dict[str, Any]:
@@ -189,15 +144,3 @@ _PROBLEMS: Final[dict[int | str, dict[str, Any]]] = {
         (503, "the database did not take it: ask again with the same key"),
     )
 }
-
-__all__ = [
-    "AUDITORS",
-    "CLAIMANTS",
-    "EVERYBODY",
-    "OWNERS",
-    "Address",
-    "Asked",
-    "application",
-    "blocking",
-    "durable",
-]

@@ -17,7 +17,7 @@ from ...accountant.decoding import parsed_json
 from ...accountant.errors import InvalidInput, PrivplanError
 from ...fl.log.hash_chain import CHAIN, START, chained, is_hash
 from .balances import Vector, texts
-from .replayed import Contradiction, Replayed
+from .replayed import Contradiction, ReplayedHistory
 from .signer import SignedStatement
 from .terms import epsilon_of
 
@@ -89,7 +89,7 @@ def audit_history(
     `head` is a hash in hex, or a signed head; `key` a public key in hex that must have signed
     heads and receipts, or have handed over to the keys that did.
     """
-    replayed, prev, seq = Replayed(), START, 0
+    replayed, prev, seq = ReplayedHistory(), START, 0
     problem: str | None = None
     entry: int | None = None
     anchored = head is None or isinstance(head, SignedStatement)
@@ -127,7 +127,7 @@ def audit_history(
     )
 
 
-def _taken(line: bytes, seq: int, prev: str, replayed: Replayed) -> str:
+def _taken(line: bytes, seq: int, prev: str, replayed: ReplayedHistory) -> str:
     """Take one line, and return its hash."""
     text = line.rstrip(b"\n").decode("ascii", "replace")
     try:
@@ -152,27 +152,28 @@ def _taken(line: bytes, seq: int, prev: str, replayed: Replayed) -> str:
 
 
 def _require_agreement(
-    signed: SignedStatement, replayed: Replayed, digest: str, key: str | None
+    signed: SignedStatement, replayed: ReplayedHistory, digest: str, key: str | None
 ) -> None:
     """Raise `Contradiction` unless a head or a receipt says what the history makes of its entry."""
-    said, what = signed.statement, "head" if signed.statement.claim is None else "receipt"
+    said = signed.statement
+    what = "a head" if said.claim is None else "a receipt"
     if said.hash != digest:
-        raise Contradiction(f"a {what} that was kept has another hash of it")
+        raise Contradiction(f"{what} that was kept has another hash of it")
     if not signed.holds(frozenset(replayed.keys)):
-        raise Contradiction(f"a {what} is not signed by a key of the history")
+        raise Contradiction(f"{what} is not signed by a key of the history")
     if key is not None and key not in replayed.keys:
         raise Contradiction("the key that was given signs nothing of this history")
     if dict(said.balances) != replayed.spent or said.cap != replayed.cap:
-        raise Contradiction(f"a {what} that was kept has other balances at it")
+        raise Contradiction(f"{what} that was kept has other balances at it")
     frozen = replayed.frozen or replayed.behind
     if (said.certified, said.frozen) != (replayed.certified, frozen):
-        raise Contradiction(f"a {what} that was kept is otherwise certified or frozen")
+        raise Contradiction(f"{what} that was kept is otherwise certified or frozen")
     if said.claim is not None and said.claim not in replayed.claims:
         raise Contradiction("a receipt that was kept is for a claim that is not there")
 
 
 def _missing_end(
-    replayed: Replayed, pending: list[SignedStatement], *, anchored: bool
+    replayed: ReplayedHistory, pending: list[SignedStatement], *, anchored: bool
 ) -> str | None:
     if replayed.terms is None:
         return "the history is empty"
@@ -191,7 +192,7 @@ def _held_against(head: object, receipts: Sequence[SignedStatement]) -> str:
     return " and ".join(parts) if parts else "itself alone"
 
 
-def _counted(replayed: Replayed) -> dict[str, int]:
+def _counted(replayed: ReplayedHistory) -> dict[str, int]:
     counts: dict[str, int] = {}
     for claim in replayed.claims.values():
         counts[claim.state] = counts.get(claim.state, 0) + 1

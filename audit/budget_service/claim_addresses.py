@@ -10,7 +10,8 @@ from ...accountant.decoding import require_fields
 from ...accountant.errors import InvalidInput
 from ...fl.log.hash_chain import is_hash
 from . import claims
-from .app import AUDITORS, CLAIMANTS, EVERYBODY, Address, Asked, blocking, durable
+from .balances import Vector
+from .addresses import AUDITORS, CLAIMANTS, EVERYBODY, Address, AuthorisedRequest, blocking, durable
 from .claims import BudgetRefusal
 from .service import claim_request
 
@@ -26,7 +27,7 @@ _EVENT: Final = {
 _HEAD: Final = "5f" * 32
 
 
-async def _claim(asked: Asked) -> Any:
+async def _claim(asked: AuthorisedRequest) -> Any:
     request = claim_request(asked.body)
     priced = asked.service.kept_price(request)
     if priced is None:
@@ -39,7 +40,9 @@ async def _claim(asked: Asked) -> Any:
         return await _refused(asked, request, refusal)
 
 
-async def blocking_if_new(asked: Asked, request: claims.ClaimRequest, price: claims.Vector) -> Any:
+async def blocking_if_new(
+    asked: AuthorisedRequest, request: claims.ClaimRequest, price: Vector
+) -> Any:
     """Return the future of a claim; a data set that was not yet asked for is looked up."""
     arguments = (request, price, asked.actor, asked.key)
     if asked.service.knows(request.data_set):
@@ -47,23 +50,25 @@ async def blocking_if_new(asked: Asked, request: claims.ClaimRequest, price: cla
     return await blocking(asked.service.claimed, *arguments)
 
 
-async def _refused(asked: Asked, request: claims.ClaimRequest, refusal: BudgetRefusal) -> Any:
+async def _refused(
+    asked: AuthorisedRequest, request: claims.ClaimRequest, refusal: BudgetRefusal
+) -> Any:
     raise await blocking(asked.service.fits, request, refusal, asked.actor)
 
 
-async def _shown(asked: Asked) -> Any:
+async def _shown(asked: AuthorisedRequest) -> Any:
     return await blocking(asked.service.claim_now, asked.path["claim"], asked.actor)
 
 
-def _step(operation: Callable[..., dict[str, Any]]) -> Callable[[Asked], Any]:
-    async def step(asked: Asked) -> Any:
+def _step(operation: Callable[..., dict[str, Any]]) -> Callable[[AuthorisedRequest], Any]:
+    async def step(asked: AuthorisedRequest) -> Any:
         _require(asked.body, ())
         return await _taken(asked, operation)
 
     return step
 
 
-async def _release(asked: Asked) -> Any:
+async def _release(asked: AuthorisedRequest) -> Any:
     _require(asked.body, ("head",), optional=("head",))
     head = asked.body.get("head")
     if head is not None and not is_hash(head):
@@ -75,7 +80,7 @@ async def _release(asked: Asked) -> Any:
     return await _taken(asked, claims.release, head)
 
 
-async def _audit(asked: Asked) -> Any:
+async def _audit(asked: AuthorisedRequest) -> Any:
     _require(asked.body, ("verdict", "event"), optional=("event",))
     verdict = validate.choice(("holds", "above"), verdict=asked.body["verdict"])
     event = asked.body.get("event")
@@ -86,7 +91,7 @@ async def _audit(asked: Asked) -> Any:
     return await _taken(asked, claims.audit, verdict, written, price)
 
 
-async def _taken(asked: Asked, operation: Callable[..., Any], *arguments: Any) -> Any:
+async def _taken(asked: AuthorisedRequest, operation: Callable[..., Any], *arguments: Any) -> Any:
     service, number, actor = asked.service, asked.path["claim"], asked.actor
     future = await blocking(
         service.step,

@@ -11,29 +11,29 @@ from ...accountant import validate
 from ...accountant.decoding import require_fields
 from ...accountant.errors import InvalidInput
 from . import owners, restoring, tokens
-from .app import AUDITORS, EVERYBODY, OWNERS, Address, Asked, blocking
+from .addresses import AUDITORS, EVERYBODY, OWNERS, Address, AuthorisedRequest, blocking
 from .names import name_of, names_of
 
 _REASON: Final = {"reason": "why, for the history"}
 
 
-async def _open(asked: Asked) -> Any:
+async def _open(asked: AuthorisedRequest) -> Any:
     return await blocking(asked.service.open_data_set, asked.body, asked.actor)
 
 
-async def _names(asked: Asked) -> Any:
+async def _names(asked: AuthorisedRequest) -> Any:
     return {"data_sets": await blocking(asked.service.names)}
 
 
-async def _shown(asked: Asked) -> Any:
+async def _shown(asked: AuthorisedRequest) -> Any:
     return await blocking(asked.service.shown, asked.path["name"])
 
 
-async def _head(asked: Asked) -> Any:
+async def _head(asked: AuthorisedRequest) -> Any:
     return await blocking(asked.service.head, asked.path["name"])
 
 
-async def _entries(asked: Asked) -> Any:
+async def _entries(asked: AuthorisedRequest) -> Any:
     """Entries as they were written, one a line; `first` is the number of the first."""
     first = _whole(asked.query.get("first", "0"))
     most = _whole(asked.query.get("most", "1000"))
@@ -42,16 +42,16 @@ async def _entries(asked: Asked) -> Any:
     return PlainTextResponse(text, media_type="application/x-ndjson")
 
 
-async def _present(asked: Asked) -> Any:
+async def _present(asked: AuthorisedRequest) -> Any:
     return await blocking(asked.service.present, asked.path["name"], dict(asked.body))
 
 
 def _writing(
     fields: tuple[str, ...], operation: Callable[..., Any], *, whole_name: bool = True
-) -> Callable[[Asked], Any]:
+) -> Callable[[AuthorisedRequest], Any]:
     """Return a handler: the fields of the body, in order, are arguments of an owner's operation."""
 
-    async def handler(asked: Asked) -> Any:
+    async def handler(asked: AuthorisedRequest) -> Any:
         otherwise = f"It takes {', '.join(fields)}."
         require_fields(asked.body, fields, "body", otherwise=otherwise, if_missing=otherwise)
         given = [asked.body[field] for field in fields]
@@ -74,7 +74,7 @@ def _open_view(connection: Any, signer: Any, parent: str, view: Any, actor: Any)
     return owners.open_view(connection, signer, name_of(view=view), parent, actor)
 
 
-async def _issue(asked: Asked) -> Any:
+async def _issue(asked: AuthorisedRequest) -> Any:
     fields = ("holder", "role", "days")
     otherwise = f"It takes {', '.join(fields)}."
     require_fields(asked.body, fields, "body", otherwise=otherwise, if_missing=otherwise)
@@ -85,12 +85,12 @@ async def _issue(asked: Asked) -> Any:
     )
 
 
-async def _revoke(asked: Asked) -> Any:
+async def _revoke(asked: AuthorisedRequest) -> Any:
     number = asked.path["token"]
     return await blocking(asked.service.wrote, lambda connection: tokens.revoke(connection, number))
 
 
-async def _listed(asked: Asked) -> Any:
+async def _listed(asked: AuthorisedRequest) -> Any:
     return {"tokens": await blocking(asked.service.tokens)}
 
 

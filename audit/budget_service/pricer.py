@@ -33,7 +33,7 @@ Stated: TypeAlias = Mapping[str, Any] | None
 
 
 @dataclass(frozen=True)
-class Priced:
+class PricedEvent:
     """A price, the event as it is written, and how what is charged follows from it."""
 
     price: Vector
@@ -54,7 +54,9 @@ class Pricer:
         self._kept: OrderedDict[str, dict[str, Any]] = OrderedDict()
         self._busy: dict[str, tuple[threading.Lock, int]] = {}
 
-    def price(self, terms: Terms, event: Mapping[str, Any], stated: Stated, holder: str) -> Priced:
+    def price(
+        self, terms: Terms, event: Mapping[str, Any], stated: Stated, holder: str
+    ) -> PricedEvent:
         """Return the price of an event, and the event as it is written.
 
         Raises `InvalidInput` and `Unsupported` as pricing does, and `Refusal` (422) where that
@@ -80,7 +82,7 @@ class Pricer:
             return {}
         return dict(answer["fits"])
 
-    def kept(self, terms: Terms, event: Mapping[str, Any], stated: Stated) -> Priced | None:
+    def kept(self, terms: Terms, event: Mapping[str, Any], stated: Stated) -> PricedEvent | None:
         """Return the price of an event that was priced before; None otherwise."""
         with self._lock:
             answer = self._kept.get(digest(canonical(_question(terms, event, stated))))
@@ -177,8 +179,8 @@ def _question(terms: Terms, event: Mapping[str, Any], stated: Stated) -> dict[st
     return {"terms": terms.to_json(), "event": event, "stated": stated, "rooms": None}
 
 
-def _priced(answer: Mapping[str, Any]) -> Priced:
-    return Priced(price_vector(answer["price"]), answer["event"], tuple(answer["derivation"]))
+def _priced(answer: Mapping[str, Any]) -> PricedEvent:
+    return PricedEvent(price_vector(answer["price"]), answer["event"], tuple(answer["derivation"]))
 
 
 def _error(answer: Mapping[str, Any]) -> PrivplanError:

@@ -29,7 +29,7 @@ MEMORY_BYTES: Final = 512 * 2**20
 WALL_SECONDS: Final = 10.0
 """How long a child may take altogether, where other processes have the CPU."""
 
-MAX_ANSWER_BYTES: Final = 2**23
+MAX_PRICE_BYTES: Final = 2**23
 """Most bytes of an answer: a body of 1 MB, with every field that it left out."""
 
 
@@ -93,7 +93,7 @@ def _answered_in_child(line: str) -> str:
 def _read(reader: int) -> bytes:
     """Return what a child writes until it ends; nothing after too long."""
     data, left = b"", WALL_SECONDS
-    while len(data) <= MAX_ANSWER_BYTES:
+    while len(data) <= MAX_PRICE_BYTES:
         ready, _, _ = select.select([reader], [], [], left)
         if not ready:
             return b""

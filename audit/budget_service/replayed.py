@@ -44,7 +44,7 @@ _NEXT: Final[Mapping[str, tuple[str, str]]] = {
 
 
 @dataclass
-class Replayed:
+class ReplayedHistory:
     """A data set as its history makes it; `take` takes the next entry.
 
     `warnings` are what an auditor must know and no rule excludes.

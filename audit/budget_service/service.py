@@ -14,11 +14,12 @@ from ...accountant import validate
 from ...accountant.decoding import require_fields
 from ...accountant.errors import InvalidInput
 from . import claims, owners, restoring, tokens
+from .balances import Vector
 from .books import Books, no_data_set, terms_of
 from .claims import Actor, BudgetRefusal, ClaimRequest
 from .database import Database
 from .names import name_of, names_of
-from .pricer import Priced, Pricer
+from .pricer import PricedEvent, Pricer
 from .signer import Signer
 from .stating import FIELDS, stated_in
 from .tables import data_sets, entries
@@ -74,13 +75,13 @@ class LedgerService:
         """
         return self.claimed(*self.priced(request, actor), actor, key).result()
 
-    def priced(self, request: ClaimRequest, actor: Actor) -> tuple[ClaimRequest, claims.Vector]:
+    def priced(self, request: ClaimRequest, actor: Actor) -> tuple[ClaimRequest, Vector]:
         """Return the request with its event as it is written, and its price."""
         _, terms = self.data_set(request.data_set)
         priced = self.pricer.price(terms, request.event, request.stated, actor.holder)
         return _as_written(request, priced), priced.price
 
-    def kept_price(self, request: ClaimRequest) -> tuple[ClaimRequest, claims.Vector] | None:
+    def kept_price(self, request: ClaimRequest) -> tuple[ClaimRequest, Vector] | None:
         """Return the same at once, where the event was priced before; None otherwise."""
         known = self._ids.get(request.data_set)
         if known is None:
@@ -89,7 +90,7 @@ class LedgerService:
         return None if kept is None else (_as_written(request, kept), kept.price)
 
     def claimed(
-        self, request: ClaimRequest, price: claims.Vector, actor: Actor, key: str | None
+        self, request: ClaimRequest, price: Vector, actor: Actor, key: str | None
     ) -> Future[dict[str, Any]]:
         """Return the future of a claim whose event is priced."""
         number, _ = self.data_set(request.data_set)
@@ -111,7 +112,7 @@ class LedgerService:
 
     def audit_price(
         self, claim: str, event: Mapping[str, Any] | None, actor: Actor
-    ) -> tuple[dict[str, Any] | None, claims.Vector | None]:
+    ) -> tuple[dict[str, Any] | None, Vector | None]:
         """Return the event that an audit names as it is written, and its price; None for none."""
         if event is None:
             return None, None
@@ -229,5 +230,5 @@ def claim_request(source: Mapping[str, Any]) -> ClaimRequest:
     )
 
 
-def _as_written(request: ClaimRequest, priced: Priced) -> ClaimRequest:
+def _as_written(request: ClaimRequest, priced: PricedEvent) -> ClaimRequest:
     return replace(request, event=priced.event, derivation=priced.derivation)

@@ -27,7 +27,7 @@ Announce = Callable[[Mapping[str, Any]], None]
 
 
 @dataclass(frozen=True)
-class Serving:
+class ServiceOptions:
     """What is served, and where.
 
     `database` is a path or a URL, `key` the file of the private key, which is made where there is
@@ -62,7 +62,7 @@ def require_packages() -> None:
     require_library()
 
 
-def serve(asked: Serving, announce: Announce) -> None:
+def serve(asked: ServiceOptions, announce: Announce) -> None:
     """Serve until the process is told to stop.
 
     Raises `InvalidInput` for a database, a key or an address that cannot be used, and for histories
@@ -124,12 +124,14 @@ def demo(port: int, announce: Announce) -> None:
             }
             service.open_data_set(terms, Actor("owner", "owner"))
             said = {"tokens": issued, "data_set": DEMO_DATA_SET}
-            _answer(service, Serving("", Path(), port=port), said, announce)
+            _answer(service, ServiceOptions("", Path(), port=port), said, announce)
         finally:
             service.close()
 
 
-def _answer(service: Any, asked: Serving, said: Mapping[str, Any], announce: Announce) -> None:
+def _answer(
+    service: Any, asked: ServiceOptions, said: Mapping[str, Any], announce: Announce
+) -> None:
     import uvicorn
 
     from .app import application
@@ -173,7 +175,7 @@ def _issued(service: Any, holder: str, role: str) -> str:
     return str(answer["token"])
 
 
-def _require_private(asked: Serving) -> None:
+def _require_private(asked: ServiceOptions) -> None:
     """Raise `InvalidInput` where tokens would cross a network in the clear."""
     if asked.host not in LOOPBACK and asked.certificate is None:
         raise InvalidInput(
@@ -183,7 +185,7 @@ def _require_private(asked: Serving) -> None:
         )
 
 
-def _require_key_elsewhere(asked: Serving) -> None:
+def _require_key_elsewhere(asked: ServiceOptions) -> None:
     if "://" in asked.database and not asked.database.startswith("sqlite"):
         return
     folder = Path(asked.database.removeprefix("sqlite:///")).absolute().parent
@@ -228,4 +230,4 @@ def _new_file(path: Path) -> Iterator[int]:
         os.close(descriptor)
 
 
-__all__ = ["DEMO_DATA_SET", "Serving", "demo", "require_packages", "serve"]
+__all__ = ["DEMO_DATA_SET", "ServiceOptions", "demo", "require_packages", "serve"]

@@ -23,7 +23,7 @@ from .names import name_of
 DEFAULT_ORDERS: Final = (3.0, 5.0, 9.0, 17.0, 33.0, 65.0)
 """Renyi orders of a data set that names none: they suit epsilon .5 to 20 at usual deltas."""
 
-MAX_ORDERS: Final = 16
+MAX_FIXED_ORDERS: Final = 16
 
 MAX_RAISED: Final = 1000.0
 """How many times `cap_at_most` a cap may become, without certification."""
@@ -65,9 +65,11 @@ class Terms:
         if orders is None and kind == "rdp":
             orders = DEFAULT_ORDERS
         if orders is not None and (
-            not isinstance(orders, (list, tuple)) or len(orders) > MAX_ORDERS
+            not isinstance(orders, (list, tuple)) or len(orders) > MAX_FIXED_ORDERS
         ):
-            raise InvalidInput(f"`orders` must be a list of at most {MAX_ORDERS} Renyi orders.")
+            raise InvalidInput(
+                f"`orders` must be a list of at most {MAX_FIXED_ORDERS} Renyi orders."
+            )
         epsilon = validate.positive(epsilon=source["epsilon"])
         given = source.get("cap_at_most")
         at_most = epsilon if given is None else validate.positive(cap_at_most=given)
@@ -144,9 +146,8 @@ class Terms:
         for budget, full in zip(asked.budgets, whole.budgets, strict=True):
             share = Fraction(budget) / Fraction(full) if full > 0 else Fraction(0)
             # A cap that is certified never exceeds the whole budget, by any rounding.
-            units.append(
-                int((min(share, 1) if epsilon <= self.cap_at_most else share) * BUDGET_UNITS)
-            )
+            certified = epsilon <= self.cap_at_most
+            units.append(int((min(share, Fraction(1)) if certified else share) * BUDGET_UNITS))
         if not any(units):
             raise InvalidInput(f"Epsilon {epsilon:g} leaves nothing to spend.")
         return (*units, BUDGET_UNITS if whole.target.slack else 0)

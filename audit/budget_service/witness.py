@@ -29,7 +29,7 @@ MAX_STATE_BYTES: Final = 2**26
 
 
 @dataclass(frozen=True)
-class Witnessed:
+class WitnessedHistory:
     """What a witness saw of one data set: how many entries are new, or what is wrong."""
 
     data_set: str
@@ -40,7 +40,7 @@ class Witnessed:
 
 def witness(
     connection: Connection, state: Path, data_sets: tuple[str, ...] = ()
-) -> list[Witnessed]:
+) -> list[WitnessedHistory]:
     """Hold the newest head of each data set against the last that the state has, and keep it.
 
     The first head of a data set is believed, with its key; compare that key with the owner's.
@@ -49,7 +49,7 @@ def witness(
     """
     kept = _state(state)
     names = data_sets or tuple(map(str, connection.get("/v1/data-sets")["data_sets"]))
-    seen: list[Witnessed] = []
+    seen: list[WitnessedHistory] = []
     for name in names:
         head = SignedStatement.from_json(
             connection.get(f"/v1/data-sets/{name_of(data_set=name)}/head")
@@ -61,7 +61,7 @@ def witness(
         last = earlier[-1] if earlier else None
         problem = _contradiction(connection, root, last, head)
         added = head.statement.seq - (last.statement.seq if last else -1)
-        seen.append(Witnessed(root, head.statement.seq, added, problem))
+        seen.append(WitnessedHistory(root, head.statement.seq, added, problem))
         if problem is None and (last is None or last.statement.seq != head.statement.seq):
             kept[root] = [*earlier, head][-MAX_HEADS:]
     _write(state, kept)

@@ -24,7 +24,7 @@ class _Store(Protocol):
 
 
 @dataclass
-class _Waiting:
+class _WaitingOperation:
     operation: Operation[Any]
     data_set: int | None
     future: Future[Any] = field(default_factory=Future)
@@ -35,7 +35,7 @@ class Writer:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._waiting: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[_WaitingOperation | None] = queue.SimpleQueue()
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="ledger-writer", daemon=True)
         self._thread.start()
@@ -49,7 +49,7 @@ class Writer:
             raise StoreFailed(
                 "The ledger is being stopped.", next_step="Ask again with the same key."
             )
-        waiting = _Waiting(operation, data_set)
+        waiting = _WaitingOperation(operation, data_set)
         self._waiting.put(waiting)
         return waiting.future
 
@@ -62,7 +62,7 @@ class Writer:
     def _run(self) -> None:
         ended = False
         while not ended:
-            group: list[_Waiting] = []
+            group: list[_WaitingOperation] = []
             item = self._waiting.get()
             while item is not None:
                 group.append(item)
@@ -74,7 +74,7 @@ class Writer:
                 _write(self._database, group)
 
 
-def _write(store: _Store, group: list[_Waiting]) -> None:
+def _write(store: _Store, group: list[_WaitingOperation]) -> None:
     concerned = [each.data_set for each in group if each.data_set is not None]
     try:
         answers = store.write([each.operation for each in group], concerned)

@@ -103,7 +103,7 @@ def serve(
                 "The key that signs its history must lie outside of the database and its backups.",
                 "privplan serve ledger.db --key /safe/place/ledger.pem, or privplan serve --demo",
             )
-        asked = serving.Serving(
+        asked = serving.ServiceOptions(
             database,
             key,
             host,

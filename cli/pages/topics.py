@@ -139,7 +139,7 @@ _ALIASES: Final[Mapping[str, str]] = {
     "shuffle": "shuffled shuffler shuffle-model",
     "group": "group-privacy groups user user-level users",
     "attack": "canaries canary membership",
-    "ledger": "budget-service claim claims-on-budgets receipt serve witness",
+    "ledger": "budget-service claims-on-budgets receipt receipts witness",
     "uldp-fl": "silo silos",
     "dp-sgd": "dpsgd sgd",
     "words": "glossary terms vocabulary",

@@ -42,7 +42,7 @@ def event_of(source: object, *, method: str | None = None) -> ev.Event:
             return _of_state(source, method)
         return _of_description({**source, **({} if method is None else {"method": method})})
     if type(source).__module__.partition(".")[0] == "dp_accounting":
-        return ev.from_dp_event(source)  # type: ignore[arg-type]
+        return ev.from_dp_event(source)
     raise InvalidInput(
         f"Nothing is known of {kind_of(source)} that could be claimed.",
         "A claim is an event: what is released, with how much noise.",
