@@ -10,8 +10,8 @@ from ...accountant.decoding import require_fields
 from ...accountant.errors import InvalidInput
 from ...fl.log.hash_chain import is_hash
 from . import claims
-from .balances import Vector
 from .addresses import AUDITORS, CLAIMANTS, EVERYBODY, Address, AuthorisedRequest, blocking, durable
+from .balances import Vector
 from .claims import BudgetRefusal
 from .service import claim_request
 

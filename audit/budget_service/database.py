@@ -60,17 +60,27 @@ class Database:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sa.Connection]:
-        """Yield a connection that sees one committed state, and writes nothing."""
-        with self.engine.connect() as connection:
-            if self.is_sqlite:
-                connection.exec_driver_sql("BEGIN")
-            else:
-                connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-            try:
-                yield connection
-            finally:
+        """Yield a connection that sees one committed state, and writes nothing.
+
+        Raises `StoreFailed` where the database does not answer.
+        """
+        try:
+            with self.engine.connect() as connection:
                 if self.is_sqlite:
-                    connection.exec_driver_sql("ROLLBACK")
+                    connection.exec_driver_sql("BEGIN")
+                else:
+                    connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+                try:
+                    yield connection
+                finally:
+                    if self.is_sqlite:
+                        connection.exec_driver_sql("ROLLBACK")
+        except sa.exc.SQLAlchemyError as error:
+            raise StoreFailed(
+                f"The database does not answer ({type(error).__name__}).",
+                "Nothing was read, and nothing was changed.",
+                "Ask again.",
+            ) from None
 
     def write(
         self, operations: Sequence[Operation[Any]], concerned: Iterable[int] = ()
