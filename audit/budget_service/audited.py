@@ -8,6 +8,7 @@ found: every verdict says what it was held against.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,14 +90,15 @@ def audit_history(
     `head` is a hash in hex, or a signed head; `key` a public key in hex that must have signed
     heads and receipts, or have handed over to the keys that did.
     """
-    replayed, prev, seq = ReplayedHistory(), START, 0
+    listed, prev, seq = list(lines), START, 0
+    replayed = ReplayedHistory(past=lambda: map(json.loads, listed[:seq]))
     problem: str | None = None
     entry: int | None = None
     anchored = head is None or isinstance(head, SignedStatement)
     pending = [*receipts, *([head] if isinstance(head, SignedStatement) else [])]
-    for line in lines:
+    for line in listed:
         try:
-            prev = _taken(line, seq, prev, replayed)
+            prev = taken(line, seq, prev, replayed)
             for signed in [each for each in pending if each.statement.seq == seq]:
                 pending.remove(signed)
                 _require_agreement(signed, replayed, prev, key)
@@ -127,8 +129,8 @@ def audit_history(
     )
 
 
-def _taken(line: bytes, seq: int, prev: str, replayed: ReplayedHistory) -> str:
-    """Take one line, and return its hash."""
+def taken(line: bytes, seq: int, prev: str, replayed: ReplayedHistory) -> str:
+    """Take one line, and return its hash; raise `Contradiction` where it does not follow."""
     text = line.rstrip(b"\n").decode("ascii", "replace")
     try:
         source = parsed_json(text)

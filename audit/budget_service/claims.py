@@ -184,6 +184,8 @@ def cancel(
     if row.state == "cancelled":
         return _answer(books, claim, "cancelled", names)
     _require_state(row, "claimed")
+    if books.behind is not None:
+        books.require_served()  # in the history that was lost it may have been begun
     price = loaded(row.price)
     by_project = _project_spending(connection, row.project_id, books, names)
     books.put_spent({name: minus(books.spent[name], price) for name in names})

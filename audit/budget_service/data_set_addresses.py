@@ -192,9 +192,9 @@ DATA_SET_ADDRESSES: Final = (
         "POST",
         "/v1/data-sets/{name}/acknowledge",
         OWNERS,
-        _writing(("reason",), restoring.acknowledge),
-        "Acknowledge a restored backup: the gap that is known is charged",
-        _REASON,
+        _writing(("reason", "restored_at"), restoring.acknowledge),
+        "Acknowledge a restored backup that ended at an entry (null: unknown): its gap is charged",
+        {**_REASON, "restored_at": 1041},
     ),
     Address(
         "POST",

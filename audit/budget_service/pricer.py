@@ -26,6 +26,8 @@ MAX_WAITING: Final = 8
 """How many events of one holder wait for their turn."""
 
 MAX_KEPT: Final = 10_000
+MAX_KEPT_BYTES: Final = 2**25
+"""How many prices are kept, and how many bytes their events may have together."""
 _PROGRAM: Final = "from privplan.audit.budget_service.pricing_process import serve; serve()"
 
 
@@ -52,6 +54,7 @@ class Pricer:
         self._idle: list[subprocess.Popen[str]] = []
         self._lock = threading.Lock()
         self._kept: OrderedDict[str, dict[str, Any]] = OrderedDict()
+        self._sizes: dict[str, int] = {}
         self._busy: dict[str, tuple[threading.Lock, int]] = {}
 
     def price(
@@ -110,9 +113,7 @@ class Pricer:
                     with self._free:
                         answer = self._asked(text)
             with self._lock:
-                self._kept[name] = answer
-                while len(self._kept) > MAX_KEPT:
-                    self._kept.popitem(last=False)
+                self._keep(name, answer, len(text))
         if "refused" in answer:
             raise _error(answer)
         if "exceeded" in answer:
@@ -124,6 +125,15 @@ class Pricer:
                 "Claim it in parts, or write what repeats as `repeat`.",
             )
         return answer
+
+    def _keep(self, name: str, answer: dict[str, Any], size: int) -> None:
+        """Keep an answer; the oldest make room for it."""
+        if name not in self._kept:
+            self._sizes[name] = size
+        self._kept[name] = answer
+        while len(self._kept) > MAX_KEPT or sum(self._sizes.values()) > MAX_KEPT_BYTES:
+            oldest, _ = self._kept.popitem(last=False)
+            del self._sizes[oldest]
 
     @contextmanager
     def _turn(self, holder: str) -> Iterator[None]:

@@ -5,6 +5,7 @@ No answer and no log shows a token, an address of a database, or what a library 
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, Final
 
 from fastapi import Request
@@ -17,6 +18,8 @@ from .names import Refusal
 
 MAX_BODY_BYTES: Final = 2**20
 MAX_NESTING: Final = 64
+BODY_SECONDS: Final = 20.0
+"""How long a body may take to come."""
 
 PROBLEM: Final = "application/problem+json"
 
@@ -67,6 +70,26 @@ async def body_of(request: Request) -> dict[str, Any]:
     Raises `Refusal` (413) above 1 MB, and `InvalidInput` for what is no object, or nested deeper
     than 64 levels.
     """
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            data = await _limited(request)
+    except TimeoutError:
+        raise Refusal(408, "slow", f"The body did not come within {BODY_SECONDS:g} s.") from None
+    if not data:
+        return {}
+    try:
+        source = parsed_json(data)
+    except InvalidInput:
+        raise
+    except ValueError:
+        source = None
+    if not isinstance(source, dict):
+        raise InvalidInput("The body is no JSON object.", next_step="Send one as application/json.")
+    _require_flat(source)
+    return source
+
+
+async def _limited(request: Request) -> bytes:
     data = bytearray()
     async for part in request.stream():
         data += part
@@ -78,18 +101,7 @@ async def body_of(request: Request) -> dict[str, Any]:
                 "One request must not keep the ledger from the others.",
                 "Write what repeats as `repeat`.",
             )
-    if not data:
-        return {}
-    try:
-        source = parsed_json(bytes(data))
-    except InvalidInput:
-        raise
-    except ValueError:
-        source = None
-    if not isinstance(source, dict):
-        raise InvalidInput("The body is no JSON object.", next_step="Send one as application/json.")
-    _require_flat(source)
-    return source
+    return bytes(data)
 
 
 def _require_flat(source: object) -> None:

@@ -6,7 +6,7 @@ of an event, which is computed from the event that the entry states.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Final
@@ -14,9 +14,10 @@ from typing import Any, Final
 from ...accountant import events as ev
 from ...accountant.errors import PrivplanError
 from ...accountant.odometer import price
-from ...fl.log.hash_chain import canonical
+from ...fl.log.hash_chain import START, canonical
 from .balances import Vector, above, minus, of_texts, part, plus, price_vector, within, zero
-from .signer import SignedStatement, rotation_message, signature_holds
+from .restored_gap import charged_in, gap, refunds
+from .signer import SignedStatement, Statement, rotation_message, signature_holds
 from .stating import as_charged
 from .terms import Terms
 
@@ -47,7 +48,9 @@ _NEXT: Final[Mapping[str, tuple[str, str]]] = {
 class ReplayedHistory:
     """A data set as its history makes it; `take` takes the next entry.
 
-    `warnings` are what an auditor must know and no rule excludes.
+    `warnings` are what an auditor must know and no rule excludes.  Without `reprice` prices and
+    signatures of keys are taken as they stand, for a history that was derived before.  `past`
+    returns the entries that were taken, for what looks back.
     """
 
     terms: Terms | None = None
@@ -60,6 +63,9 @@ class ReplayedHistory:
     spent: dict[str, Vector] = field(default_factory=dict)
     claims: dict[str, _Claim] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+    reprice: bool = True
+    past: Callable[[], Iterable[Mapping[str, Any]]] = tuple
+    _acknowledged: list[Statement] = field(default_factory=list)
     _shares: dict[str, Fraction] = field(default_factory=dict)
     _projects: dict[tuple[str, str], Vector] = field(default_factory=dict)
     _proposals: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -108,6 +114,14 @@ class ReplayedHistory:
             self._prices[text] = price_vector(units)
         return self._prices[text]
 
+    def waiting(self) -> dict[str, tuple[tuple[str, ...], Vector]]:
+        """Return the blocks and the price of each claim that was not begun."""
+        return {
+            number: (claim.blocks, claim.price)
+            for number, claim in self.claims.items()
+            if claim.state == "claimed"
+        }
+
     def _open(self, record: Mapping[str, Any], _: str) -> None:
         if self.terms is not None:
             raise Contradiction("the data set is opened twice")
@@ -140,7 +154,8 @@ class ReplayedHistory:
         if not names or len(set(names)) < len(names) or not set(names) <= self.spent.keys():
             raise Contradiction("it names no blocks, a block twice, or one that does not exist")
         cost = self._vector(record["price"])
-        if not _no_more(self.priced(record["event"], record.get("stated")), cost):
+        exact = self.reprice
+        if exact and not _no_more(self.priced(record["event"], record.get("stated")), cost):
             raise Contradiction("its price is below that of its event")
         self._charge(names, project, cost)
         if not all(within(self.spent[name], self.cap) for name in names):
@@ -170,7 +185,7 @@ class ReplayedHistory:
     def _audit(self, record: Mapping[str, Any], claim: _Claim) -> None:
         event, charged = record["event"], self._vector(record["charged"])
         difference = zero(self.open_terms.size)
-        if event is not None:
+        if event is not None and self.reprice:
             difference = above(self.priced(event), claim.price)
         if not _no_more(difference, charged):
             raise Contradiction("an audit charges less than what was lost above the claim")
@@ -219,20 +234,46 @@ class ReplayedHistory:
     def _restore(self, record: Mapping[str, Any], _: str) -> None:
         if not self.behind:
             raise Contradiction("a restored backup is acknowledged that nobody saw")
+        size, statements = self.open_terms.size, []
         for source in record["statements"]:
-            if not SignedStatement.from_json(source).holds(frozenset(self.keys)):
+            signed = SignedStatement.from_json(source)
+            if not signed.holds(frozenset(self.keys)):
                 raise Contradiction("a statement that charges a gap is not signed")
-        for name, units in record["charged"].items():
-            self.spent[name] = plus(self.spent[name], self._vector(units))
+            statements.append(signed.statement)
+        charged = charged_in(record["charged"], size)
+        if self.reprice:  # who replays a part has not the whole to look into
+            shared, given_back = self._of_backup(record["restored_at"])
+            needed = gap(size, statements, self._acknowledged, shared, given_back)
+            for name in needed.keys() & self.spent.keys():
+                if not _no_more(needed[name], charged.get(name, zero(size))):
+                    raise Contradiction("a restored backup is charged less than was spent")
+        for name, units in charged.items():
+            self.spent[name] = plus(self.spent[name], units)
+        for claim in self.claims.values():
+            claim.state = "begun" if claim.state == "claimed" else claim.state
         self.behind = False
+        self._acknowledged += statements
+        stated = "by the word of an owner" if record["restored_at"] is not None else "as a whole"
         self.warnings.append(
-            "The database was restored from a backup; what was spent and never presented since "
-            "is not in it."
+            f"The database was restored from a backup, and its gap was charged {stated}; what was "
+            "spent and never presented since is not in it."
         )
+
+    def _of_backup(self, last: int | None) -> tuple[dict[str, Vector], dict[str, Vector]]:
+        """Return what was spent where a backup ended, and what was given back of it since."""
+        if last is None:
+            return {}, {}
+        backup, rest = ReplayedHistory(reprice=False), []
+        for record in self.past():
+            if record["seq"] <= last:
+                backup.take(record, START)
+            else:
+                rest.append(record)
+        return dict(backup.spent), refunds(self.open_terms.size, backup.waiting(), rest)
 
     def _rotate(self, record: Mapping[str, Any], prev: str) -> None:
         message = rotation_message(self.open_terms.name, prev, record["key"])
-        if not signature_holds(self.keys[-1], record["signature"], message):
+        if self.reprice and not signature_holds(self.keys[-1], record["signature"], message):
             raise Contradiction("the next key is not signed by the one before")
         self.keys.append(record["key"])
 

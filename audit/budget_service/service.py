@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import sqlalchemy as sa
 
@@ -28,7 +28,10 @@ from .writer import Writer
 
 T = TypeVar("T")
 
-MAX_ENTRIES_OF_ANSWER = 1000
+MAX_ENTRIES_OF_ANSWER: Final = 1000
+
+MAX_HISTORY_BYTES: Final = 2**24
+"""Above so many bytes no further entry goes into an answer."""
 
 
 class LedgerService:
@@ -171,14 +174,22 @@ class LedgerService:
     def lines(self, name: str, first: int, most: int = MAX_ENTRIES_OF_ANSWER) -> list[str]:
         """Return entries of a history as they were written, from number `first` on."""
         number, _ = self.data_set(name)
+        lines: list[str] = []
+        size = 0
         with self.database.reading() as connection:
             asked = (
                 sa.select(entries.c.line)
                 .where(entries.c.data_set_id == number, entries.c.seq >= first)
                 .order_by(entries.c.seq)
                 .limit(min(most, MAX_ENTRIES_OF_ANSWER))
+                .execution_options(yield_per=100)
             )
-            return list(connection.execute(asked).scalars())
+            for line in connection.execute(asked).scalars():
+                lines.append(line)
+                size += len(line)
+                if size > MAX_HISTORY_BYTES:
+                    break
+        return lines
 
     def claim_now(self, claim: str, actor: Actor) -> dict[str, Any]:
         """Return a claim as it is now."""

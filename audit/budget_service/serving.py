@@ -22,6 +22,9 @@ FIRST_DAYS: Final = 90.0
 
 DEMO_DATA_SET: Final = "ward"
 
+MAX_CONNECTIONS: Final = 500
+"""What is above is answered 503 at once."""
+
 Announce = Callable[[Mapping[str, Any]], None]
 """Called once, when the service answers, with its URL and the tokens that were issued."""
 
@@ -75,6 +78,7 @@ def serve(asked: ServiceOptions, announce: Announce) -> None:
     from .rotation import require_key
     from .service import LedgerService
     from .signer import Signer
+    from .startup_check import require_consistent
     from .witness import heads_in
 
     _require_key_elsewhere(asked)
@@ -84,6 +88,7 @@ def serve(asked: ServiceOptions, announce: Announce) -> None:
     )
     database = Database(asked.database)
     try:
+        unchecked = require_consistent(database, signer)
         require_key(database, signer, former)
         heads = [head for file in asked.witnesses for head in heads_in(file)]
         behind = hold_witnessed(database, signer, heads)
@@ -93,6 +98,7 @@ def serve(asked: ServiceOptions, announce: Announce) -> None:
     service = LedgerService(database, signer)
     try:
         said: dict[str, Any] = {"tokens": {}, "key": signer.public, "behind": behind}
+        said["unchecked"] = unchecked
         if asked.owner is not None:
             said["tokens"] = {asked.owner: _issued(service, asked.owner, "owner")}
         if key_is_open(asked.key):
@@ -154,6 +160,7 @@ def _answer(
         log_level="error",
         server_header=False,
         lifespan="off",
+        limit_concurrency=MAX_CONNECTIONS,
         ssl_certfile=asked.certificate,
         ssl_keyfile=asked.certificate_key,
     )

@@ -126,6 +126,7 @@ presented = Table(
     Column("seq", BigInteger, nullable=False),
     Column("hash", Text, nullable=False),
     Column("statement", Text, nullable=False),
+    Column("acknowledged", Integer, nullable=False),
     UniqueConstraint("data_set_id", "seq", "hash"),
 )
 

@@ -122,9 +122,11 @@ def _text(said: Mapping[str, Any]) -> str:
     if "data_set" in said:
         rows.append(("data set", str(said["data_set"])))
     rows += [(f"token {name}", str(token)) for name, token in said["tokens"].items()]
-    if "key" in said:
-        rows.append(("key", str(said["key"])))
-    rows += [("BEHIND", f"{name}: takes no claims") for name in said.get("behind", ())]
+    if "key" not in said:  # the example has one that is gone with it
+        return table(rows)
+    rows.append(("key", str(said["key"])))
+    rows += [("BEHIND", f"{name}: takes no claims") for name in said["behind"]]
+    rows += [("unchecked", f"{name}: too long to be added up now") for name in said["unchecked"]]
     if "warning" in said:
         rows.append(("warning", one_line(str(said["warning"]))))
     return table(rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,12 +18,12 @@ from privplan.audit.budget_service.database import Database
 from privplan.audit.budget_service.names import Refusal
 from privplan.audit.budget_service.restoring import hold_witnessed
 from privplan.audit.budget_service.rotation import require_key
-from privplan.audit.budget_service.service import LedgerService
 from privplan.audit.budget_service.signer import SignedStatement, Signer
+from privplan.audit.budget_service.startup_check import require_consistent
 from privplan.fl.log.hash_chain import START, chained
 
 from ..cases import for_each
-from .ledger_services import ANA, AUDITOR, LAPLACE, OLGA, OTTO, TRAINING, Ledger, pricer, served
+from .ledger_services import ANA, AUDITOR, LAPLACE, OLGA, OTTO, SMALL, TRAINING, Ledger, served
 
 
 @pytest.fixture(scope="module")
@@ -185,8 +186,10 @@ def test_a_forged_head_is_refused(ledger: Ledger) -> None:
 # Keys that follow one another, and databases that were restored.
 
 
-def _reopened(path: Path, signer: Signer) -> LedgerService:
-    return LedgerService(Database(str(path)), signer, pricer())
+def _restored(folder: Path, backup: bytes) -> None:
+    for file in folder.glob("ledger.db*"):
+        file.unlink()
+    (folder / "ledger.db").write_bytes(backup)
 
 
 def test_a_key_names_the_next_and_heads_before_it_still_hold(tmp_path: Path) -> None:
@@ -228,38 +231,74 @@ def test_a_restored_backup_takes_no_claims_until_its_gap_is_charged(tmp_path: Pa
         ledger.service = service
         late = ledger.claim(TRAINING, begin=True)["receipt"]
         spent = ledger.balances()
-    for file in tmp_path.glob("ledger.db*"):
-        file.unlink()
-    path.write_bytes(backup)
+    _restored(tmp_path, backup)
     with served(path, signer) as service:
         ledger.service = service
         behind = ledger.balances()
         assert behind != spent
         assert service.present(ledger.name, early) == {"agrees": True, "frozen": None}
+        last = json.loads(ledger.lines()[-1])["seq"]
         assert service.present(ledger.name, late)["agrees"] is False
-        for attempt in (ledger.claim, lambda: ledger.step("begin", waiting)):
+        for attempt in (
+            ledger.claim,
+            lambda: ledger.step("begin", waiting),
+            lambda: ledger.step("cancel", waiting),
+        ):
             with pytest.raises(Refusal) as refusal:
                 attempt()
             assert refusal.value.word == "behind"
         shown = service.wrote(
-            lambda each: restoring.acknowledge(each, signer, ledger.name, "disk failed", OLGA)
+            lambda each: restoring.acknowledge(each, signer, ledger.name, "lost", last, OLGA)
         )
         assert shown["frozen"] is None
-        # The gap is what the late receipt says beyond the early one, with which both agree.
-        charged = [b + late_ - early_ for b, late_, early_ in _units(behind, late, early)]
-        assert ledger.balances()["a"] == charged
-        assert all(a >= b for a, b in zip(charged, spent["a"], strict=True))
+        # The gap is what the late receipt says beyond the end of the backup.
+        assert ledger.balances() == spent
+        # In the history that was lost it may have been begun.
+        with pytest.raises(Refusal, match="begun"):
+            ledger.step("cancel", waiting)
+        assert service.present(ledger.name, late) == {"agrees": False, "frozen": None}
         assert ledger.claim(LAPLACE, blocks=["a"])["state"] == "claimed"
         audited = ledger.audited()
         assert audited.problem is None, audited.problem
         assert any("restored from a backup" in warning for warning in audited.warnings)
 
 
-def _units(
-    behind: dict[str, list[int]], late: dict[str, Any], early: dict[str, Any]
-) -> Iterator[tuple[int, int, int]]:
-    said = (list(map(int, each["balances"]["a"])) for each in (late, early))
-    return zip(behind["a"], *said, strict=True)
+@pytest.mark.parametrize("restored_at", [None, 1])
+def test_claims_that_were_made_since_a_backup_stand_next_to_those_that_were_lost(
+    restored_at: int | None, tmp_path: Path
+) -> None:
+    path, signer = tmp_path / "ledger.db", Signer.fresh()
+    with served(path, signer) as service:
+        ledger = Ledger(service, epsilon=8.0)
+        waiting = ledger.claim()["id"]
+    backup = path.read_bytes()
+    with served(path, signer) as service:
+        ledger.service = service
+        ledger.step("begin", waiting)
+        late = ledger.claim(SMALL, begin=True)["receipt"]
+        lost = list(map(int, late["balances"]["a"]))
+    _restored(tmp_path, backup)
+    with served(path, signer) as service:
+        ledger.service = service
+        # Nobody has seen it yet: what was begun in the lost history is cancelled in this one.
+        ledger.step("cancel", waiting)
+        other = ledger.claim(TRAINING, begin=True)["receipt"]
+        here = ledger.balances()["a"]
+        assert service.present(ledger.name, late)["agrees"] is False
+        service.wrote(
+            lambda each: restoring.acknowledge(each, signer, ledger.name, "lost", restored_at, OLGA)
+        )
+        truth = [a + b for a, b in zip(lost, here, strict=True)]
+        assert ledger.balances()["a"] == truth
+        audited = ledger.audited(other)
+        assert audited.problem is None
+        says = "as a whole" if restored_at is None else "by the word of an owner"
+        assert any(says in warning for warning in audited.warnings)
+        less = _rewritten(
+            ledger.lines(),
+            lambda _, record: record.update(charged={}) if record["type"] == "restore" else None,
+        )
+        assert "charged less than was spent" in str(audit_history(less).problem)
 
 
 def test_a_witnessed_head_stops_a_restored_backup_before_it_serves(tmp_path: Path) -> None:
@@ -272,9 +311,7 @@ def test_a_witnessed_head_stops_a_restored_backup_before_it_serves(tmp_path: Pat
         ledger.service = service
         ledger.claim(begin=True)
         heads = [SignedStatement.from_json(service.head(each.name)) for each in (ledger, other)]
-    for file in tmp_path.glob("ledger.db*"):
-        file.unlink()
-    path.write_bytes(backup)
+    _restored(tmp_path, backup)
     database = Database(str(path))
     assert hold_witnessed(database, signer, heads) == [ledger.name]
     assert hold_witnessed(database, signer, heads) == [ledger.name]
@@ -284,6 +321,36 @@ def test_a_witnessed_head_stops_a_restored_backup_before_it_serves(tmp_path: Pat
         with pytest.raises(Refusal, match="older than what was seen"):
             ledger.claim()
         assert other.claim()["state"] == "claimed"
+
+
+@for_each(
+    "change",
+    [
+        "update block set spent = replace(spent, '1', '0')",
+        "update data_set set cap = replace(cap, '1', '2')",
+        "delete from entry where seq = 1",
+        "delete from entry where seq = 2",
+        "update entry set line = replace(line, 'sepsis', 'other')",
+        "update data_set set frozen = 'x'",
+        "insert into block (data_set_id, name, spent) select 1, 'z', spent from block limit 1",
+    ],
+)
+def test_a_service_whose_tables_were_changed_does_not_start(
+    change: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path, signer = tmp_path_factory.mktemp("ledger") / "ledger.db", Signer.fresh()
+    with served(path, signer) as service:
+        ledger = Ledger(service)
+        ledger.claim()
+        ledger.claim()
+        assert require_consistent(service.database, signer) == []
+    with sqlite3.connect(path) as connection:
+        connection.execute(change)
+    connection.close()
+    database = Database(str(path))
+    with pytest.raises(InvalidInput, match="changed from outside"):
+        require_consistent(database, signer)
+    database.close()
 
 
 def test_only_what_the_service_signed_can_say_that_it_is_behind(ledger: Ledger) -> None:

@@ -105,6 +105,7 @@ def upgrade() -> None:
         _of("data_set_id", "data_set"),
         sa.Column("seq", sa.BigInteger, nullable=False),
         *map(_text, ("hash", "statement")),
+        sa.Column("acknowledged", sa.Integer, nullable=False),
         sa.UniqueConstraint("data_set_id", "seq", "hash"),
     )
 
