@@ -23,7 +23,7 @@ from privplan.audit.demos import DEMOS, run_demo
 from privplan.audit.demos.counting import delta_lower
 from privplan.audit.demos.disco_share_search import search_differences, search_last_shares
 from privplan.fl.crypto import additive
-from privplan.fl.crypto.fixed_point import FixedPoint
+from privplan.fl.crypto.fixed_point_sums import FixedPoint
 from privplan.fl.crypto.keys import Identity
 from privplan.fl.parties.network import Network
 from privplan.fl.secagg.decentralised import Group, decentralised_sum

@@ -39,7 +39,7 @@ from privplan.audit.attack import AttackRequest, attack
 from privplan.audit.budget import audit_budget
 from privplan.audit.demos import DEMOS, run_demo
 from privplan.fl.parties.network import Network
-from privplan.fl.running.lifecycle import Outcome
+from privplan.fl.running.run_and_resume import Outcome
 from privplan.fl.shuffling import Terms
 
 SEEDS: Final = 5

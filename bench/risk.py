@@ -20,7 +20,7 @@ from verdicts import Verdict, grid, progress, seconds
 
 import privplan as pp
 from privplan import events as ev
-from privplan.accountant.targets import risk_target
+from privplan.accountant.calibration_targets import risk_target
 
 PEER = "riskcal"
 

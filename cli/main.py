@@ -31,8 +31,8 @@ from .commands.run import run
 from .commands.serve import serve
 from .inputs import defaults_file
 from .inputs.request import keys_of
-from .terminal import output
-from .terminal.output import Interruption
+from .terminal import exit_codes, output
+from .terminal.exit_codes import Interruption
 
 KEYS_BY_TABLE: Final = {
     "account": keys_of(AccountRequest),
@@ -70,7 +70,7 @@ class Commands(typer.core.TyperGroup):
                 windows_expand_args=windows_expand_args,
                 **extra,
             )
-            if code == output.INTERRUPTED:  # Typer makes an exit of every interruption
+            if code == exit_codes.INTERRUPTED:  # Typer makes an exit of every interruption
                 code = output.fail(Interruption(), as_json=as_json)
         except Exception as error:
             if not standalone_mode:
@@ -79,7 +79,7 @@ class Commands(typer.core.TyperGroup):
         if not standalone_mode:
             return code
         output.discard_unwritten()
-        sys.exit(code if isinstance(code, int) else output.OK)
+        sys.exit(code if isinstance(code, int) else exit_codes.OK)
 
 
 def _variables(group: typer.core.TyperGroup) -> Iterator[str]:
@@ -146,7 +146,7 @@ def privplan(
     # Help that nobody asked for is an error of usage, so it goes to standard error.
     if context.invoked_subcommand is None:
         typer.echo(context.get_help(), err=True)
-        raise typer.Exit(output.USAGE)
+        raise typer.Exit(exit_codes.USAGE)
 
 
 # In the order in which the help lists them.
@@ -162,7 +162,7 @@ def _group(name: str, about: str, commands: dict[str, Callable[..., Any]]) -> No
     def _(context: typer.Context) -> None:
         if context.invoked_subcommand is None:
             typer.echo(context.get_help(), err=True)
-            raise typer.Exit(output.USAGE)
+            raise typer.Exit(exit_codes.USAGE)
 
     for called, command in commands.items():
         group.command(name=called)(command)

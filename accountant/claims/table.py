@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from .. import validate
-from ..decoding import nearest
 from ..errors import InvalidInput
+from ..nearest_names import nearest
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,6 @@ from .. import validate
 from ..amplification.group import Divergence
 from ..arrays import FloatArray
 from ..composition import Composition, Leaf
-from ..decoding import named_keywords
 from ..engines import rdp as _rdp  # noqa: F401  (it enters the curves of all events)
 from ..engines.base import guarded
 from ..engines.rdp.conversion import epsilon_at_orders, log_delta_at_orders
@@ -31,6 +30,7 @@ from ..engines.rdp.curves import Curve, curve
 from ..engines.rdp.moments import RENYI_OUTWARD_FACTOR
 from ..errors import InvalidInput
 from ..guarantee import Bounds, Guarantee, Step, agreed, unique_steps
+from ..nearest_names import named_keywords
 from ..neighbours import Neighbours, as_neighbours
 from ..schedules import shown
 

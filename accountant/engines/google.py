@@ -21,7 +21,7 @@ from ..composition import Composition, Leaf
 from ..errors import Unsupported
 from ..guarantee import Bounds, Neighbours, Step, unique_steps
 from .base import Answer, Registry, contribution
-from .comparison import (
+from .library_workarounds import (
     LIBRARY_OUTWARD_RELATIVE,
     NUMERIC_FAILURES,
     Library,

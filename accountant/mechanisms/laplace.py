@@ -14,7 +14,7 @@ import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,6 +29,7 @@ from ..sensitivity.release import multiplier, sensitivity_multiplier, up
 from .base import Mechanism
 from .clip import Sparse, check_bound, check_totals, clipped_sum, clipped_sums
 from .discrete_sampler import rounded_laplace
+from .gaussian import Gaussian
 from .round_ticket import Ticket
 
 LOG2_STEPS: Final = 20
@@ -183,3 +184,10 @@ def check_dimensions(given: int, stated: int) -> None:
             "The event was chosen for that many.",
             "State the dimensions in the mechanism.",
         )
+
+
+SharedNoise: TypeAlias = Gaussian | Laplace
+"""They have `totals`, `share_steps`, `units` and `grid` in common.
+
+Gaussian noise is divided among the shares, and Laplace noise is in each of them whole.
+"""

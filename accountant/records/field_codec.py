@@ -12,16 +12,9 @@ from dataclasses import dataclass, fields
 from typing import Any, Final, Literal, Self, TypeVar, Union, cast
 
 from .. import events as ev
-from ..decoding import (
-    converted,
-    decimal_number,
-    field_names,
-    field_types,
-    remembered,
-    require_fields,
-    taken_apart,
-)
+from ..decoding import converted, decimal_number, field_names, field_types, remembered, taken_apart
 from ..errors import InvalidInput, kind_of
+from ..nearest_names import require_fields
 
 FactT = TypeVar("FactT")
 """A dataclass of records, a `Fact`."""

@@ -12,8 +12,8 @@ from ...accountant import validate
 from ...accountant.errors import InvalidInput
 from ...accountant.records import RunOpen
 from ...accountant.rootfinding import last_integer
+from ...fl.declarations.data_table import study_words
 from ...fl.declarations.registry import exactly_named
-from ...fl.declarations.study import study_words
 from ...fl.log import Sidecar
 from ...fl.log.reader import UNBEGUN
 from ...fl.observers.assumptions import remedies

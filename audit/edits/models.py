@@ -29,7 +29,7 @@ def _stated(ledger: Ledger, question: str) -> NDArray[np.float64] | NotStated | 
     Where a configuration names no system, its model is what there is to compare with; and what is
     trained by a system of this package starts from its model, so no code is loaded to say so.
     """
-    from ...fl.declarations.built_in import built_in
+    from ...fl.declarations.packages import built_in
 
     name = configured_value(ledger, "run", "system")
     system = built_in().get(name) if isinstance(name, str) else None

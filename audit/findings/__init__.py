@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from .finding import Finding, Match, NotStated, Severity, worst_first
-from .next_steps import COPY_OF_CUT_LOG, UNTOUCHED_COPY
+from .finding import (
+    COPY_OF_CUT_LOG,
+    UNTOUCHED_COPY,
+    Finding,
+    Match,
+    NotStated,
+    Severity,
+    worst_first,
+)
 from .registry import FACTS, RULES, Rule, Search, apply_rules, rule, rules_on
 
 __all__ = [

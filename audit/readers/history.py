@@ -1,6 +1,6 @@
 """A table of a run's history, row by row: what CSV and JSONL readers have in common.
 
-Columns are known by their names (`aliases.py`).  Three kinds of tables are told apart:
+Columns are known by their names (`content.py`).  Three kinds of tables are told apart:
 
 - with a column of epsilon: a log, in which epsilon grows; its last value is the claim, and where
   noise or rate change as well the rows may be runs of their own, so the table is refused;
@@ -25,8 +25,16 @@ from ...accountant import validate
 from ...accountant.errors import InvalidInput, counted
 from ..description.printed_number import half_unit_of
 from ..description.run_description import Phase, Reading
-from .aliases import role_of, speaks_of_privacy
-from .content import decimal_of, digits_of, merged_phases, printed, printed_delta, read_facts
+from .content import (
+    decimal_of,
+    digits_of,
+    merged_phases,
+    printed,
+    printed_delta,
+    read_facts,
+    role_of,
+    speaks_of_privacy,
+)
 from .history_rows import History
 
 ALWAYS: Final = (

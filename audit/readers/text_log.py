@@ -33,8 +33,7 @@ from typing import Final
 
 from ...accountant.errors import InvalidInput, counted
 from ..description.run_description import Reading
-from .aliases import OPTIMIZER_EPSILON
-from .content import NOT_JSON, json_of, numbered_lines, read_facts
+from .content import NOT_JSON, OPTIMIZER_EPSILON, json_of, numbered_lines, read_facts
 from .history import reading_of
 from .history_rows import History
 

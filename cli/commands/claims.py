@@ -149,7 +149,7 @@ def _measured_runs(
     systems: Sequence[str], *, measure: bool
 ) -> tuple[list[ExampleResult], bool, tuple[str, ...]]:
     """Return what is known of example runs, whether some is not, and what could not be measured."""
-    from ...fl.declarations.built_in import built_in
+    from ...fl.declarations.packages import built_in
     from ..cache import measured_rows
 
     version = measured_rows.current()  # before the code is loaded that measures

@@ -15,7 +15,8 @@ import typer
 from ...accountant import rounding
 from ..inputs import options
 from ..inputs.request import QuestionOptions
-from ..terminal.output import NOT_COMPUTABLE, OK, Report, table, wrapped
+from ..terminal.exit_codes import NOT_COMPUTABLE, OK
+from ..terminal.output import Report, table, wrapped
 from . import assumption_words, guarantee_words
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from .loaders import shuffling_warning
 
 if TYPE_CHECKING:
     from ...accountant.calibration_aims import Calibration
+    from ...accountant.calibration_targets import RiskTarget
     from ...accountant.guarantee import Bounds
-    from ...accountant.targets import RiskTarget
 
 USUAL_DELTA: Final = 1e-5
 """The delta of the epsilon that noise is usually calibrated to."""

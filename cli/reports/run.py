@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ...accountant.records import Security
     from ...fl.running import ReadyRun
     from ...fl.running.checkpoint import RoundMeasurement
-    from ...fl.running.session import RunResult
+    from ...fl.running.run_records import RunResult
 
 _SILOS_DO_NOT_COLLUDE: Final = (
     "Silos and the server follow the protocol, and none of them tells another what it knows, but "

@@ -15,10 +15,9 @@ from typing import Any, Final, TypeAlias
 from ...accountant.errors import InvalidInput, PrivplanError
 from ..observers.names import DEFAULT_OBSERVERS, MODEL
 from .dataset_defaults import Defaults, dataset_defaults
+from .toml_key import RELATIONS, keys_of
 from .toml_key import Key as Key
-from .toml_key import keys_of
 from .toml_keys import OPTIONAL_KEYS, SHARED_KEYS
-from .toml_words import RELATIONS
 
 
 @contextmanager

@@ -8,8 +8,7 @@ from typing import Final, Literal
 
 from ...accountant import validate
 from .data_table import public_source
-from .toml_key import key, text
-from .toml_words import Fsync
+from .toml_key import Fsync, key, text
 
 HELD_OUT_TEST: Final = "held-out"
 

@@ -34,6 +34,7 @@ from .requirements import require_declared
 from .rounds import Draft, make_round, release_with_model, system_with_package
 from .setup import Setup
 from .state import Arrays, State, declared_state
+from .terms import Terms
 
 if TYPE_CHECKING:
     from ...accountant.arrays import FloatArray
@@ -44,9 +45,9 @@ if TYPE_CHECKING:
 class PrivateSystem:
     """A system with one guarantee for all of its rounds; see `fl.frame.system.System`.
 
-    A subclass defines `views(noise_multiplier)`, the event of one round for each observer;
-    `mechanism(noise_multiplier)`, which draws the noise; `round`, usually by means of `make_round`;
-    and `state`, the arrays that it keeps between rounds with its model.
+    A subclass defines `views(noise_multiplier)`, the event of one round for each observer, and
+    `mechanism(noise_multiplier)`, which draws the noise, or has `terms` that give both; `round`,
+    usually by means of `make_round`; and `state`, what it keeps between rounds with its model.
     """
 
     phase: ClassVar[str] = TRAINING_PHASE
@@ -55,6 +56,9 @@ class PrivateSystem:
     unsaved: ClassVar[str | None] = None
     """Why nothing of what it keeps between rounds is saved, so that no run of it is taken up again;
     None where that is not so."""
+
+    terms: Terms
+    """What each of its releases is; a system that has none gives `views` and `mechanism` itself."""
 
     design: Design | None = None
     """Which design was chosen, by public facts alone, where the system has several."""
@@ -71,7 +75,7 @@ class PrivateSystem:
 
     def views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:
         """Return the event of one round for each observer, by the observer's name."""
-        raise NotImplementedError
+        return self.terms.views(noise_multiplier)
 
     def reaches(self) -> Mapping[str, records.Reach] | None:
         """Return which messages of a round reach each observer, by the aggregation that is used.
@@ -107,7 +111,8 @@ class PrivateSystem:
 
     def mechanism(self, noise_multiplier: float) -> Mechanism:
         """Return the mechanism that draws the noise of this multiplier."""
-        raise NotImplementedError
+        mechanism: Mechanism = self.terms.mechanism(noise_multiplier)
+        return mechanism
 
     @cached_property
     def promise(self) -> Promise:

@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ...accountant.decoding import field_names, field_types, suggestion
+from ...accountant.decoding import field_names, field_types
 from ...accountant.errors import InvalidInput
+from ...accountant.nearest_names import suggestion
 from ...accountant.records import KINDS, SCHEMA, Fact, Record, RunOpen, StreamRange
 from ...accountant.records.field_codec import (
     MAX_INTEGER,

@@ -18,10 +18,10 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 from ...accountant.errors import PrivplanError, kind_of
-from .chance import drawn
-from .door import TRIAL_SEED, Door, by_chance, close, failed, public_labels, refused
 from .losses import OwnLoss
 from .module_body import ModuleBody, unheard
+from .module_refusals import TRIAL_SEED, Door, by_chance, close, failed, public_labels, refused
+from .unseeded_randomness import drawn
 
 _TRIAL_RECORDS: Final = 17
 """How many records are tried together."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from ...accountant.decoding import nearest
 from ...accountant.errors import InvalidInput, PrivplanError, kind_of
+from ...accountant.nearest_names import nearest
 from ...accountant.records import Reach
 from .names import OBSERVERS, coalition_of
 

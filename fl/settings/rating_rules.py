@@ -12,8 +12,8 @@ from ...accountant.errors import enumerated
 from ..declarations.declaration import Complaint, Rule
 from ..declarations.given_settings import GivenSettings
 from ..declarations.registry import with_use_for
+from ..declarations.toml_key import RATINGS
 from ..declarations.toml_keys import RATING_KEYS, STUDY_KEYS
-from ..declarations.toml_words import RATINGS
 
 _KEYS_OF_RECORDS: Final = (
     *("allocation", "labels_per_user", *STUDY_KEYS),

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Final
 
 from ...accountant.errors import enumerated
-from ..declarations.built_in import without_promise
 from ..declarations.declaration import Complaint, Rule, blame_package
 from ..declarations.given_settings import GivenSettings
 from ..declarations.own_code import is_own
+from ..declarations.packages import without_promise
 from ..declarations.registry import with_use_for
 from ..declarations.toml_keys import STUDY_KEYS
 from .declared_rules import (

@@ -9,8 +9,8 @@ from ..declarations.declaration import Complaint, Rule
 from ..declarations.given_settings import GivenSettings
 from ..declarations.own_code import is_own
 from ..declarations.registry import with_use_for
+from ..declarations.toml_key import LOSSES_OF_NUMBERS, TABLE
 from ..declarations.toml_keys import STUDY_KEYS, TABLE_KEYS
-from ..declarations.toml_words import LOSSES_OF_NUMBERS, TABLE
 from ..tables.schema_text import schema_in
 from .held_out_rules import HELD_OUT_RULES
 from .rating_rules import idle_on, of_other_data, path_complaint

@@ -20,8 +20,8 @@ from ...accountant.errors import InvalidInput
 from ...accountant.randomness import Secret
 from ...accountant.regular_file import regular_content
 from .batches import BatchReport, unheard
+from .csv_file import TextFile
 from .schema import TextFormat
-from .text_file import TextFile
 from .user_names import normalised_ids
 
 LEAST_KEY_BYTES: Final = 32

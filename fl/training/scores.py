@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 
 from ...accountant.arrays import BoolArray, FloatArray, IntArray
 from ..models import Model
-from ..models.draws import unit_keys
 from ..models.layers import Linear
 from ..models.losses import BinaryCrossEntropy, CoxPartialLikelihood, Huber, SquaredError
+from ..models.training_draws import unit_keys
 from .blocks import Block, blocks
 from .minibatches import orders
 from .units import Recipe, Units

@@ -16,8 +16,8 @@ from privplan.accountant.engines.rdp.curves import curve
 from privplan.accountant.errors import Unsupported
 from privplan.accountant.odometer import Odometer
 from privplan.accountant.odometer.balances import BUDGET_UNITS, EXHAUSTED
-from privplan.accountant.odometer.pricing import price
 from privplan.accountant.odometer.budget_currencies import Gdp, Rdp, Target, Zcdp
+from privplan.accountant.odometer.pricing import price
 
 from ..cases import for_each
 from .odometers import SAMPLED, budget_at

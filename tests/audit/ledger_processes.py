@@ -75,7 +75,7 @@ class ServiceProcess:
     def client(self) -> Connection:
         """Return a connection that asks again for as long as a restart takes."""
         url = f"http://127.0.0.1:{self.port}"
-        return Connection(url, self.analyst, timeout=10.0, attempts=12)
+        return Connection(url, self.analyst, timeout=10.0, attempts=40)
 
     def audited(self, receipts: list[dict[str, Any]]) -> LedgerAudit:
         """Audit the history against its head and these receipts."""

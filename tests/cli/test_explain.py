@@ -146,7 +146,7 @@ def test_the_page_of_a_run_names_who_sees_what_without_a_server(run: Run) -> Non
 
 def test_the_pages_name_every_observer_and_whom_each_system_judges() -> None:
     """Names come from the code, so that one that is added is missed here."""
-    from privplan.fl.declarations.built_in import built_in
+    from privplan.fl.declarations.packages import built_in
     from privplan.fl.declarations.registry import keys_by_table
     from privplan.fl.observers.names import COLLUDING, MODEL, OBSERVERS
 

@@ -34,7 +34,7 @@ from ....accountant.arrays import FloatArray, IntArray
 from ....accountant.errors import InvalidInput, Unsupported, enumerated
 from ....accountant.risk.trade_off import trade_off
 from ....fl.data.federation import Federation
-from ....fl.running.handed_over import holding
+from ....fl.running.rows_from_program import holding
 from ...measurement import Measurement
 from ...shadows import Design, Executor, Replica, all_cores, design, replicas
 from ...shadows.replicas import without_cryptography

@@ -16,11 +16,11 @@ from privplan.audit.budget import audit_budget
 from privplan.fl.running.configuration import Configuration
 from privplan.fl.running.preparation import prepare
 from privplan.fl.running.run_data import federation_of
-from privplan.fl.tables.checking import checked_table
 from privplan.fl.tables.federated_table import files_of
 from privplan.fl.tables.schema_text import schema_in
 from privplan.fl.tables.table import TableColumns
 from privplan.fl.tables.user_list import public_users
+from privplan.fl.tables.value_checks import checked_table
 
 from ...cases import for_each
 from .hospitals import LISTED, MARKER, SCHEMA, configuration, listed, write

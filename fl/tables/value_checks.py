@@ -15,8 +15,8 @@ import numpy as np
 
 from ...accountant.arrays import BoolArray, IntArray
 from .batches import Batch
-from .features import CellReport, features_of, labels_of, places_of
-from .reading import Source, TableColumns, TableReading
+from .cell_features import CellReport, features_of, labels_of, places_of
+from .row_reading import Source, TableColumns, TableReading
 from .schema import Schema
 from .user_names import normalised_ids, user_names
 

@@ -14,9 +14,6 @@ import torch
 from torch import nn
 
 from ...accountant.errors import InvalidInput, PrivplanError, Unsupported, kind_of
-from .chance import generators_kept
-from .door import Door, refused
-from .held_values import held_values, source_of
 from .losses import (
     LOSSES_OF_NUMBERS,
     NAMED_LOSSES,
@@ -28,10 +25,13 @@ from .losses import (
     SquaredError,
 )
 from .model import Model
+from .module_attributes import held_values, source_of
 from .module_body import unheard
 from .module_checks import copied, outputs_of, require_own_loss, require_sound
 from .module_gradients import choose_way, numbers_kept
+from .module_refusals import Door, refused
 from .own_model import OwnModel, flat_parameters
+from .unseeded_randomness import generators_kept
 from .written_memory import memory_filled
 
 PUBLIC_ARGUMENTS = ("features", "shape", "classes", "dropout")

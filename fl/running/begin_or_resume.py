@@ -31,9 +31,9 @@ from .folder import (
     require_unbegun,
     save_configuration,
 )
-from .given_model import with_given_model
 from .interrupted_run import audit_command, how_to_resume
 from .log_progress import LogProgress, read_log_progress, require_progress
+from .model_from_program import with_given_model
 from .preparation import randomness
 from .prepared_run import PreparedRun
 from .resumption import prepare_resumption, require_resumable, require_same_settings

@@ -14,16 +14,17 @@ from ...accountant.guarantee import Guarantee
 from ..declarations.toml_key import flag
 from ..frame.model import Parameters
 from ..tables.table import Table
+from .begin_or_resume import ReadyRun, ready_new_run, ready_to_resume
 from .configuration import Configuration, RunDescription
 from .folder import folder_at
 from .forecast import Forecast, forecast
-from .given_model import with_given_model
 from .interrupted_run import RunInterrupted, between_rounds, stops_explained
 from .interruption import sigterm_as_interrupt
+from .model_from_program import with_given_model
 from .prepared_run import PreparedRun
 from .run_claim import RunClaim
-from .session import Report, RunResult, execute
-from .starting import ReadyRun, ready_new_run, ready_to_resume
+from .run_records import RunResult
+from .session import Report, execute
 from .warnings import warnings_of
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from ...accountant.errors import InvalidInput, kind_of
 from ..declarations.data_table import DataSettings
-from ..declarations.toml_words import TABLE
+from ..declarations.toml_key import TABLE
 from ..settings.schema import Settings
 from ..tables.schema_text import schema_text, with_schema
 from ..tables.table import Table

@@ -18,8 +18,8 @@ from ...accountant.toml_source import toml_text
 from .array_file import ArrayFile
 from .arrow_file import ArrowColumns
 from .batches import arrow
-from .features import Numbers, numbers_of, texts_of
-from .reading import opened
+from .cell_features import Numbers, numbers_of, texts_of
+from .row_reading import opened
 from .schema import LARGEST_END, TextFormat
 
 MOST_CATEGORIES: Final = 50

@@ -14,10 +14,10 @@ from ...accountant.errors import InvalidInput
 from .array_file import ARRAY_SUFFIXES, ArrayFile
 from .arrow_file import ARROW_SUFFIXES, PARQUET_SUFFIXES, ArrowFile, ArrowFrame
 from .batches import ArrayShapes, Batch, BatchReport, require_columns, unheard
-from .features import features_of, labels_of, no_labels, places_of
+from .cell_features import features_of, labels_of, no_labels, places_of
+from .csv_file import TextFile
 from .rows import Rows
 from .schema import Schema, TextFormat
-from .text_file import TextFile
 from .user_names import user_names
 
 TEXT_SUFFIXES: Final = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".txt")

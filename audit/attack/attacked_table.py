@@ -13,8 +13,8 @@ from pathlib import Path
 
 from ...accountant.errors import InvalidInput, kind_of
 from ...accountant.records import RunOpen
-from ...fl.running.handed_over import holding, with_rows_of
 from ...fl.running.resumption import require_same_settings
+from ...fl.running.rows_from_program import holding, with_rows_of
 from ...fl.running.toml_writer import toml_bytes
 from ...fl.settings.file import content_of, parse, tables_in
 from ...fl.settings.schema import Settings

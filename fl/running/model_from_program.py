@@ -27,9 +27,8 @@ from ..declarations.own_code import (
     digest_of,
 )
 from ..settings.file import parse
-from .configuration import Configuration
-from .found_code import with_code, with_found_code
-from .handed_over import holding, table_handed_over
+from .configuration import Configuration, with_code, with_found_code
+from .rows_from_program import holding, table_handed_over
 
 if TYPE_CHECKING:
     from ..settings.schema import Settings
@@ -143,10 +142,10 @@ def _digest(value: Any, key: str) -> str | None:
     if key == "model":
         return None
     if hasattr(value, "named_modules"):  # a torch module, such as nn.CrossEntropyLoss
-        from ..models.own_models import architecture_digest
+        from ..models.own_model_building import architecture_digest
 
         return ARCHITECTURE_DIGEST + architecture_digest(value)
-    from ..models.held_values import described, source_of
+    from ..models.module_attributes import described, source_of
 
     code = value.func if isinstance(value, functools.partial) else value
     if not source_of(type(code) if _is_object(code) else code):
