@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from ...accountant import validate
-from ...accountant.decoding import require_fields
 from ...accountant.errors import InvalidInput
+from ...accountant.nearest_names import require_fields
 from ...fl.log.hash_chain import is_hash
 from . import claims
 from .addresses import AUDITORS, CLAIMANTS, EVERYBODY, Address, AuthorisedRequest, blocking, durable

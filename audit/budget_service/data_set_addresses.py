@@ -8,8 +8,8 @@ from typing import Any, Final
 from fastapi.responses import PlainTextResponse
 
 from ...accountant import validate
-from ...accountant.decoding import require_fields
 from ...accountant.errors import InvalidInput
+from ...accountant.nearest_names import require_fields
 from . import owners, restoring, tokens
 from .addresses import AUDITORS, EVERYBODY, OWNERS, Address, AuthorisedRequest, blocking
 from .names import name_of, names_of

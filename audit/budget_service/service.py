@@ -11,8 +11,8 @@ from typing import Any, Final, TypeVar
 import sqlalchemy as sa
 
 from ...accountant import validate
-from ...accountant.decoding import require_fields
 from ...accountant.errors import InvalidInput
+from ...accountant.nearest_names import require_fields
 from . import claims, owners, restoring, tokens
 from .balances import Vector
 from .books import Books, no_data_set, terms_of

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from ...accountant.decoding import require_fields
 from ...accountant.errors import InvalidInput
+from ...accountant.nearest_names import require_fields
 from ...fl.log.hash_chain import canonical, is_hash
 from ...fl.log.signing import require_library
 from .balances import Vector, of_texts, texts

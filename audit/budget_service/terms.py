@@ -13,8 +13,8 @@ from functools import lru_cache
 from typing import Any, Final, Self
 
 from ...accountant import validate
-from ...accountant.decoding import require_fields
 from ...accountant.errors import InvalidInput
+from ...accountant.nearest_names import require_fields
 from ...accountant.neighbours import Neighbours
 from ...accountant.odometer import BudgetCurrency, budget_currency
 from .balances import BUDGET_UNITS, UNPAYABLE, Vector

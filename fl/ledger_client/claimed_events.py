@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from ...accountant import events as ev
 from ...accountant import validate
-from ...accountant.decoding import require_fields
 from ...accountant.errors import InvalidInput, kind_of
+from ...accountant.nearest_names import require_fields
 
 _DESCRIBED: Final = ("method", "noise_multiplier", "rate", "batch", "records", "steps")
 _NO_SAMPLER: Final = (
