@@ -26,7 +26,7 @@ MAX_WAITING: Final = 8
 """How many events of one holder wait for their turn."""
 
 MAX_KEPT: Final = 10_000
-MAX_KEPT_BYTES: Final = 2**25
+MAX_PRICED_BYTES: Final = 2**25
 """How many prices are kept, and how many bytes their events may have together."""
 _PROGRAM: Final = "from privplan.audit.budget_service.pricing_process import serve; serve()"
 
@@ -131,7 +131,7 @@ class Pricer:
         if name not in self._kept:
             self._sizes[name] = size
         self._kept[name] = answer
-        while len(self._kept) > MAX_KEPT or sum(self._sizes.values()) > MAX_KEPT_BYTES:
+        while len(self._kept) > MAX_KEPT or sum(self._sizes.values()) > MAX_PRICED_BYTES:
             oldest, _ = self._kept.popitem(last=False)
             del self._sizes[oldest]
 
