@@ -11,7 +11,6 @@ import json
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -33,9 +32,10 @@ from .balances import (
 )
 from .books import Books
 from .database import locked_row
-from .names import Refusal, name_of
+from .limits import analyst_of, limited_spending, project_of, put_limited
+from .names import Refusal
 from .signer import Signer
-from .tables import claims, project_blocks, projects
+from .tables import claims
 from .terms import epsilon_of, left_of
 
 FINAL_STATES: Final = ("cancelled", "abandoned", "audited")
@@ -114,21 +114,22 @@ def make_claim(
         return _remembered(earlier.content, earlier.answer, request.content)
     books.require_served()
     names = books.chosen(request.blocks)
-    project, share = _project(books, request.project)
-    by_project = _project_spending(connection, project, books, names)
+    project, share = project_of(books, request.project)
+    limits = {project: share, **analyst_of(books, actor.holder)}
+    spending = {each: limited_spending(books, each, names) for each in limits}
     rooms = [(books.spent[name], books.cap) for name in names]
-    if share < 1:
-        limit = part(books.cap, share)
-        rooms += [(by_project[name], limit) for name in names]
+    for each, share in limits.items():
+        if share < 1:
+            limit = part(books.cap, share)
+            rooms += [(spending[each][name], limit) for name in names]
     if not all(within(plus(spent, price), cap) for spent, cap in rooms):
         raise BudgetRefusal(books, price, rooms)
     # Ids are of 128 bits, so no other holder guesses one.
     claim = secrets.token_hex(16)
     state = "begun" if request.begin else "claimed"
     books.put_spent({name: plus(books.spent[name], price) for name in names})
-    _put_project(
-        connection, project, books, {name: plus(by_project[name], price) for name in names}
-    )
+    for each, spent in spending.items():
+        put_limited(books, each, {name: plus(spent[name], price) for name in names})
     record: dict[str, object] = {
         "type": "claim",
         "claim": claim,
@@ -187,10 +188,10 @@ def cancel(
     if books.behind is not None:
         books.require_served()  # in the history that was lost it may have been begun
     price = loaded(row.price)
-    by_project = _project_spending(connection, row.project_id, books, names)
     books.put_spent({name: minus(books.spent[name], price) for name in names})
-    left = {name: minus(by_project[name], price) for name in names}
-    _put_project(connection, row.project_id, books, left)
+    for each in (row.project_id, *analyst_of(books, row.holder)):
+        spent = limited_spending(books, each, names)
+        put_limited(books, each, {name: minus(spent[name], price) for name in names})
     _step(books, row, {"type": "claim.cancel"}, "cancelled", actor)
     return _answer(books, claim, "cancelled", names)
 
@@ -242,10 +243,10 @@ def audit(
     size = books.terms.size
     difference = zero(size) if price is None else above(price, loaded(row.price))
     if any(difference):
-        by_project = _project_spending(connection, row.project_id, books, names)
         books.put_spent({name: plus(books.spent[name], difference) for name in names})
-        charged = {name: plus(by_project[name], difference) for name in names}
-        _put_project(connection, row.project_id, books, charged)
+        for each in (row.project_id, *analyst_of(books, row.holder)):
+            spent = limited_spending(books, each, names)
+            put_limited(books, each, {name: plus(spent[name], difference) for name in names})
     record: dict[str, object] = {
         "type": "claim.audit",
         "verdict": verdict,
@@ -253,7 +254,7 @@ def audit(
         "price": None if price is None else texts(price),
         "charged": texts(difference),
     }
-    _step(books, row, record, "audited", actor)
+    _step(books, row, record, "audited", actor, price=stored(plus(loaded(row.price), difference)))
     if not all(within(books.spent[name], books.cap) for name in names):
         books.freeze(f"claim {claim} lost more than it claimed, and more than was left", "service")
     elif verdict == "above" and event is None:
@@ -324,64 +325,6 @@ def _step(
 def _names(books: Books, row: sa.Row[Any]) -> tuple[str, ...]:
     names = {number: name for name, number in books.ids.items()}
     return tuple(names[number] for number in json.loads(row.block_ids))
-
-
-def _project(books: Books, name: str) -> tuple[int, Fraction]:
-    """Return the id of a project and its share, locked; a project that nobody limited has all."""
-    name_of(project=name)
-    condition = (projects.c.data_set_id == books.id) & (projects.c.name == name)
-    row = locked_row(books.connection, projects, condition)
-    if row is not None:
-        return row.id, Fraction(row.share)
-    inserted = books.connection.execute(
-        projects.insert(), {"data_set_id": books.id, "name": name, "share": "1"}
-    )
-    key = inserted.inserted_primary_key
-    assert key is not None
-    return int(key[0]), Fraction(1)
-
-
-def _project_spending(
-    connection: sa.Connection, project: int, books: Books, names: Sequence[str]
-) -> dict[str, Vector]:
-    """Return what a project has spent in blocks, zero where it spent nothing."""
-    by_id = {books.ids[name]: name for name in names}
-    asked = sa.select(project_blocks.c.block_id, project_blocks.c.spent).where(
-        project_blocks.c.project_id == project
-    )
-    spent = dict.fromkeys(names, zero(books.terms.size))
-    for number, units in connection.execute(asked):
-        if number in by_id:
-            spent[by_id[number]] = loaded(units)
-    return spent
-
-
-def _put_project(
-    connection: sa.Connection, project: int, books: Books, changed: Mapping[str, Vector]
-) -> None:
-    update = (
-        project_blocks.update()
-        .where(
-            project_blocks.c.project_id == project,
-            project_blocks.c.block_id == sa.bindparam("block"),
-        )
-        .values(spent=sa.bindparam("units"))
-    )
-    known = sa.select(project_blocks.c.block_id).where(project_blocks.c.project_id == project)
-    have = set(connection.execute(known).scalars())
-    rows = [{"block": books.ids[name], "units": stored(units)} for name, units in changed.items()]
-    old = [row for row in rows if row["block"] in have]
-    new = [row for row in rows if row["block"] not in have]
-    if old:
-        connection.execute(update, old)
-    if new:
-        connection.execute(
-            project_blocks.insert(),
-            [
-                {"project_id": project, "block_id": row["block"], "spent": row["units"]}
-                for row in new
-            ],
-        )
 
 
 def _remembered(content: str, answer: str, asked: str) -> dict[str, object]:

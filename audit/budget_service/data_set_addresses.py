@@ -150,6 +150,14 @@ DATA_SET_ADDRESSES: Final = (
     ),
     Address(
         "POST",
+        "/v1/data-sets/{name}/analysts",
+        OWNERS,
+        _writing(("analyst", "share"), owners.limit_analyst),
+        "Limit a holder of tokens to a share: a limit, no guarantee",
+        {"analyst": "ana", "share": 0.5},
+    ),
+    Address(
+        "POST",
         "/v1/data-sets/{name}/caps",
         OWNERS,
         _writing(("epsilon", "reason"), owners.propose_cap),

@@ -7,6 +7,7 @@ the first claim; above it certification ends for good.
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Sequence
 from typing import Any, Final
@@ -15,13 +16,14 @@ import sqlalchemy as sa
 
 from ...accountant import validate
 from ...accountant.errors import InvalidInput
-from .balances import stored, texts, within, zero
+from .balances import Vector, loaded, plus, stored, texts, within, zero
 from .books import FIRST_HEAD, Books, terms_text
 from .claims import Actor
 from .database import locked_row
+from .limits import analyst_row, put_limited
 from .names import MAX_BLOCKS, Refusal, name_of, names_of
 from .signer import Signer
-from .tables import blocks, data_sets, projects, proposals
+from .tables import blocks, claims, data_sets, projects, proposals
 from .terms import Terms, epsilon_of, left_of
 from .tokens import same_person
 
@@ -141,6 +143,43 @@ def limit_project(
         connection.execute(projects.update().where(condition).values(share=text))
     books.append({"type": "project.limit", "project": project, "share": text, "by": actor.holder})
     return shown(books)
+
+
+def limit_analyst(
+    connection: sa.Connection, signer: Signer, name: str, analyst: str, share: float, actor: Actor
+) -> dict[str, object]:
+    """Limit a holder of tokens to a share of each block's cap; what it spent before counts.
+
+    It is a limit and no guarantee: analysts may tell each other what they were told.
+    """
+    books = _root(connection, signer, name)
+    text = repr(validate.probability(share=share))
+    row = analyst_row(name_of(analyst=analyst))
+    condition = (projects.c.data_set_id == books.id) & (projects.c.name == row)
+    if locked_row(connection, projects, condition) is None:
+        values = {"data_set_id": books.id, "name": row, "share": text}
+        key = connection.execute(projects.insert(), values).inserted_primary_key
+        assert key is not None
+        put_limited(books, int(key[0]), _spent_by(books, analyst))
+    else:
+        connection.execute(projects.update().where(condition).values(share=text))
+    books.append({"type": "analyst.limit", "analyst": analyst, "share": text, "by": actor.holder})
+    return shown(books)
+
+
+def _spent_by(books: Books, holder: str) -> dict[str, Vector]:
+    """Return what a holder has spent in each block."""
+    names = {number: name for name, number in books.ids.items()}
+    spent = {name: zero(books.terms.size) for name in books.ids}
+    asked = sa.select(claims.c.price, claims.c.block_ids).where(
+        claims.c.data_set_id == books.id,
+        claims.c.holder == holder,
+        claims.c.state != "cancelled",
+    )
+    for price, numbers in books.connection.execute(asked):
+        for number in json.loads(numbers):
+            spent[names[number]] = plus(spent[names[number]], loaded(price))
+    return spent
 
 
 def propose_cap(

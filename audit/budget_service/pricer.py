@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -178,6 +179,8 @@ class Pricer:
                 return self._idle.pop()
         return subprocess.Popen(
             [sys.executable, "-c", _PROGRAM],
+            # Threads of a library would not survive the fork.
+            env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -30,7 +30,7 @@ class Contradiction(Exception):
 class _Claim:
     state: str
     blocks: tuple[str, ...]
-    project: str
+    limited: tuple[str, ...]
     price: Vector
 
 
@@ -67,7 +67,7 @@ class ReplayedHistory:
     past: Callable[[], Iterable[Mapping[str, Any]]] = tuple
     _acknowledged: list[Statement] = field(default_factory=list)
     _shares: dict[str, Fraction] = field(default_factory=dict)
-    _projects: dict[tuple[str, str], Vector] = field(default_factory=dict)
+    _limited: dict[tuple[str, str], Vector] = field(default_factory=dict)
     _proposals: dict[str, tuple[str, str]] = field(default_factory=dict)
     _prices: dict[str, Vector] = field(default_factory=dict)
 
@@ -86,6 +86,7 @@ class ReplayedHistory:
             "blocks.add": self._blocks,
             "claim": self._claim,
             "project.limit": self._limit,
+            "analyst.limit": self._limit,
             "cap.propose": self._propose,
             "cap.move": self._move,
             "restore": self._restore,
@@ -157,14 +158,16 @@ class ReplayedHistory:
         exact = self.reprice
         if exact and not _no_more(self.priced(record["event"], record.get("stated")), cost):
             raise Contradiction("its price is below that of its event")
-        self._charge(names, project, cost)
+        limited = (project, f"analyst:{record['by']}")
+        self._charge(names, limited, cost)
         if not all(within(self.spent[name], self.cap) for name in names):
             raise Contradiction("a block spends more than its cap")
-        limit = part(self.cap, self._shares.get(project, Fraction(1)))
-        if not all(within(self._projects[project, name], limit) for name in names):
-            raise Contradiction("the project spends more than its share")
+        for each in limited:
+            limit = part(self.cap, self._shares.get(each, Fraction(1)))
+            if not all(within(self._limited[each, name], limit) for name in names):
+                raise Contradiction(f"{each!r:.60} spends more than its share")
         state = "begun" if record["begun"] is True else "claimed"
-        self.claims[number] = _Claim(state, names, project, cost)
+        self.claims[number] = _Claim(state, names, limited, cost)
 
     def _step(self, record: Mapping[str, Any], before: str, after: str) -> None:
         claim = self.claims.get(record["claim"])
@@ -177,8 +180,9 @@ class ReplayedHistory:
         if after == "cancelled":
             for name in claim.blocks:
                 self.spent[name] = minus(self.spent[name], claim.price)
-                key = (claim.project, name)
-                self._projects[key] = minus(self._projects[key], claim.price)
+                for each in claim.limited:
+                    key = (each, name)
+                    self._limited[key] = minus(self._limited[key], claim.price)
         if after == "audited":
             self._audit(record, claim)
 
@@ -189,17 +193,20 @@ class ReplayedHistory:
             difference = above(self.priced(event), claim.price)
         if not _no_more(difference, charged):
             raise Contradiction("an audit charges less than what was lost above the claim")
-        self._charge(claim.blocks, claim.project, charged)
+        self._charge(claim.blocks, claim.limited, charged)
 
-    def _charge(self, names: tuple[str, ...], project: str, cost: Vector) -> None:
+    def _charge(self, names: tuple[str, ...], limited: tuple[str, ...], cost: Vector) -> None:
         nothing = zero(self.open_terms.size)
         for name in names:
             self.spent[name] = plus(self.spent[name], cost)
-            key = (project, name)
-            self._projects[key] = plus(self._projects.get(key, nothing), cost)
+            for each in limited:
+                key = (each, name)
+                self._limited[key] = plus(self._limited.get(key, nothing), cost)
 
     def _limit(self, record: Mapping[str, Any], _: str) -> None:
-        self._shares[record["project"]] = Fraction(record["share"])
+        of_project = record["type"] == "project.limit"
+        name = record["project"] if of_project else f"analyst:{record['analyst']}"
+        self._shares[name] = Fraction(record["share"])
 
     def _propose(self, record: Mapping[str, Any], _: str) -> None:
         self._proposals[record["proposal"]] = (record["epsilon"], record["by"])

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import random
 import sqlite3
 import threading
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 
+import mpmath
 import pytest
 
 from privplan.accountant import events as ev
@@ -162,6 +164,20 @@ def test_a_project_is_limited_within_each_block(ledger: Ledger) -> None:
     assert whole // 4 - 1 <= count <= whole // 4 + 1
     assert ledger.claim(SMALL, project="small", blocks=["b"])["state"] == "claimed"
     assert ledger.claim(SMALL, project="other", blocks=["a"])["state"] == "claimed"
+    assert ledger.audited().problem is None
+
+
+def test_an_analyst_is_limited_by_what_it_spent_before_as_well(ledger: Ledger) -> None:
+    whole = Ledger(ledger.service).fill(blocks=["a"])
+    early = [ledger.claim(SMALL, blocks=["a"])["id"] for _ in range(4)]
+    ledger.claim(SMALL, blocks=["a"], actor=EVE)
+    ledger.owner("limit_analyst", "ana", 0.5)
+    ledger.step("cancel", early[0])
+    count = ledger.fill(blocks=["a"])
+    assert whole // 2 - 1 <= 3 + count <= whole // 2 + 1
+    assert ledger.claim(SMALL, blocks=["a"], actor=EVE)["state"] == "claimed"
+    ledger.step("cancel", early[1])
+    assert ledger.fill(blocks=["a"]) == 1
     assert ledger.audited().problem is None
 
 
@@ -372,3 +388,69 @@ def test_tables_of_a_newer_version_are_refused(tmp_path: Path) -> None:
     connection.close()
     with pytest.raises(InvalidInput, match="newer version"):
         Database(str(path))
+
+
+def _exact_cost(event: ev.Event, order: float) -> Fraction:
+    """Return the Renyi divergence of Gaussian or Laplace noise at an order, to 40 digits."""
+    with mpmath.workdps(50):
+        noise, a = mpmath.mpf(event.noise_multiplier), mpmath.mpf(order)
+        if isinstance(event, ev.Gaussian):
+            value = a / (2 * noise**2)
+        else:
+            up = a / (2 * a - 1) * mpmath.exp((a - 1) / noise)
+            down = (a - 1) / (2 * a - 1) * mpmath.exp(-a / noise)
+            value = mpmath.log(up + down) / (a - 1)
+        return Fraction(int(mpmath.floor(value * 10**40)), 10**40)
+
+
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_streams_over_blocks_are_what_brute_force_says_of_each_unit(
+    seed: int, service: LedgerService
+) -> None:
+    """Each unit lies in one block; what it lost is the exact sum over what touched its block."""
+    chance = random.Random(seed)
+    names = ["a", "b", "c", "d"]
+    ledger = Ledger(service, blocks=names, epsilon=3.0)
+    currency = Terms.of(ledger.terms).currency
+    live: dict[str, tuple[list[str], ev.Event]] = {}
+    shapes = [ev.Gaussian(6.0), ev.Gaussian(11.0), ev.Laplace(4.0), ev.Laplace(9.0)]
+    costs = {shape: [_exact_cost(shape, order) for order in currency.orders] for shape in shapes}
+
+    def lost(unit_block: str) -> list[Fraction]:
+        events = [event for blocks, event in live.values() if unit_block in blocks]
+        return [
+            sum((costs[event][index] for event in events), Fraction(0))
+            for index in range(len(currency.orders))
+        ]
+
+    refused = 0
+    for _ in range(120 if seed == 1 else 2000):
+        if live and chance.random() < 0.2:
+            claim = chance.choice(sorted(live))
+            del live[claim]
+            ledger.step("cancel", claim)
+            continue
+        blocks, event = chance.sample(names, chance.randint(1, 4)), chance.choice(shapes)
+        fits = all(
+            any(
+                spent + cost <= budget
+                for spent, cost, budget in zip(
+                    lost(block), costs[event], currency.budgets, strict=True
+                )
+                if budget > 0
+            )
+            for block in blocks
+        )
+        try:
+            live[ledger.claim(event, blocks=blocks)["id"]] = (blocks, event)
+            assert fits
+        except BudgetRefusal:
+            refused += 1
+            assert not fits
+    assert refused > 10
+    for block, units in ledger.balances().items():
+        for balance, spent, budget in zip(units, lost(block), currency.budgets, strict=False):
+            if budget > 0:
+                exact = spent / budget
+                assert exact <= Fraction(balance, 10**15) <= exact * (1 + Fraction(1, 10**9))
+    assert ledger.audited().problem is None
