@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
@@ -19,6 +20,8 @@ from .names import Refusal
 from .problems import PROBLEM, answered, body_of, problem
 from .service import LedgerService
 from .tokens import unauthorised
+
+_PLAIN: Final = re.compile(r"[A-Za-z0-9._+-]{1,100}")
 
 _TOKEN_SECONDS: Final = 2.0
 """How long a token that was valid is taken for valid: another server may revoke it meanwhile."""
@@ -89,6 +92,9 @@ def _endpoint(
                     f"It is for {' and '.join(address.roles)}.",
                     "Ask an owner.",
                 )
+            # No name, id or number of the service looks otherwise.
+            if not all(_PLAIN.fullmatch(each) for each in request.path_params.values()):
+                raise Refusal(404, "no-address", "Nothing has such a name.")
             key = request.headers.get("idempotency-key")
             if key is not None and not (1 <= len(key) <= 200 and key.isprintable()):
                 raise Refusal(422, "key", "Idempotency-Key has 1 to 200 printable characters.")

@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar
 import sqlalchemy as sa
 
 from ...accountant.errors import InvalidInput, MissingExtra, PrivplanError, Unsupported
+from .names import Refusal
 from .tables import data_sets
 
 _SQLITE: Final = "sqlite"
@@ -137,6 +138,10 @@ def _in_savepoint(connection: sa.Connection, operation: Operation[Any]) -> Any:
     connection.exec_driver_sql("SAVEPOINT claim")
     try:
         answer = operation(connection)
+    except (sa.exc.DataError, sa.exc.IntegrityError) as error:
+        # The database refuses these values; the transaction goes on without them.
+        connection.exec_driver_sql("ROLLBACK TO SAVEPOINT claim")
+        answer = Refusal(422, "values", f"The database refuses it ({type(error).__name__}).")
     except sa.exc.SQLAlchemyError:
         raise  # the whole group fails: what the database still knows is not known
     except Exception as error:  # whatever it is, it is the fault of this operation alone

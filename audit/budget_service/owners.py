@@ -319,9 +319,10 @@ UNCERTIFIED: Final = (
 
 def reason_of(reason: object) -> str:
     """Return a reason; `InvalidInput` unless it is a text of 1 to 1,000 characters."""
-    if not isinstance(reason, str) or not 0 < len(reason.strip()) <= MAX_REASON_CHARACTERS:
+    fits = isinstance(reason, str) and 0 < len(reason.strip()) <= MAX_REASON_CHARACTERS
+    if not isinstance(reason, str) or not fits or not reason.isprintable():
         raise InvalidInput(
-            f"`reason` must be a text of 1 to {MAX_REASON_CHARACTERS} characters.",
+            f"`reason` must be a text of 1 to {MAX_REASON_CHARACTERS} printable characters.",
             "It stands in the history beside the name of whoever gave it.",
             "Say why.",
         )

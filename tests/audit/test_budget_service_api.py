@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import logging
 import time
+import urllib.parse
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from privplan.accountant import events as ev
 from privplan.audit.budget_service import tokens
@@ -237,3 +240,61 @@ def test_the_description_names_every_address_with_an_example(api: Api) -> None:
             assert content["example"] == address.example
             assert said["responses"]["409"]
     assert api.client.get("/docs").status_code == 404
+
+
+_LEAVES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.integers(10**15, 10**40),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.text(max_size=20),
+    st.sampled_from(["all", "ward", "2025", "gaussian", "repeat", "above", "owner", "\x00", "-1"]),
+)
+_VALUES = st.recursive(
+    _LEAVES,
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=12), inner, max_size=4)
+    ),
+    max_leaves=8,
+)
+
+
+@st.composite
+def _bodies(draw: st.DrawFn) -> tuple[Any, Any]:
+    """Draw an address, and its example with some of its parts exchanged."""
+    addresses = [each for each in (*DATA_SET_ADDRESSES, *CLAIM_ADDRESSES) if each.method == "POST"]
+    address = draw(st.sampled_from(addresses))
+    body = json.loads(json.dumps(address.example))
+    for _ in range(draw(st.integers(0, 3))):
+        part: Any = body
+        while isinstance(part, dict) and part:
+            name = draw(st.sampled_from([*part, "extra"]))
+            inner = part.get(name)
+            if not isinstance(inner, dict) or draw(st.booleans()):
+                part[name] = draw(_VALUES)
+                break
+            part = inner
+    return address, body
+
+
+@settings(max_examples=150, suppress_health_check=list(HealthCheck))
+@given(case=_bodies())
+def test_no_body_stops_the_service_on_an_error_of_its_own(case: tuple[Any, Any], api: Api) -> None:
+    address, body = case
+    path = address.path.removeprefix("/v1").format(name="ward", proposal="0" * 32, claim="0" * 32)
+    who = "aud" if address.path.endswith("/audit") else "olga"
+    answer = api(who, "POST", path, body)
+    assert answer.status_code != 500, (path, body, answer.text)
+    assert answer.status_code < 300 or answer.headers["content-type"] == PROBLEM
+
+
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@given(name=st.text(max_size=30), query=st.text(max_size=10))
+def test_no_path_stops_the_service_on_an_error_of_its_own(name: str, query: str, api: Api) -> None:
+    quoted = urllib.parse.quote(name, safe="")
+    for path in (f"/data-sets/{quoted}", f"/data-sets/{quoted}/head", f"/claims/{quoted}"):
+        assert api("olga", "GET", path).status_code in (200, 404, 405, 422)
+    asked = urllib.parse.quote(query, safe="")
+    answer = api("olga", "GET", f"/data-sets/ward/entries?first={asked}&most={asked}")
+    assert answer.status_code in (200, 422)

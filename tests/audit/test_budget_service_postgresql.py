@@ -7,12 +7,15 @@ import time
 from collections.abc import Iterator
 
 import pytest
+import sqlalchemy as sa
 
 from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput, PrivplanError
+from privplan.audit.budget_service import claims
 from privplan.audit.budget_service.claims import BudgetRefusal
 from privplan.audit.budget_service.database import Database, StoreFailed
-from privplan.audit.budget_service.service import LedgerService
+from privplan.audit.budget_service.names import Refusal
+from privplan.audit.budget_service.service import LedgerService, claim_request
 from privplan.audit.budget_service.signer import Signer
 
 from .ledger_services import OLGA, SMALL, TRAINING, Ledger, pricer, served
@@ -98,6 +101,30 @@ def test_what_was_acknowledged_outlives_a_killed_database(kills: int, running: C
         assert len(set(acknowledged)) == len(acknowledged) == sum(audited.claims.values())
         with pytest.raises(BudgetRefusal):
             ledger.claim(event)
+
+
+def test_values_that_the_database_refuses_fail_alone(running: Cluster) -> None:
+    """A group is one transaction: what one asks for must not undo what others do."""
+    with served(running.database("refused")) as service:
+        ledger = Ledger(service)
+        insert = "insert into token values ('a', '\\000', 'a', 'owner', 1, 0, null)"
+
+        def refused(connection: sa.Connection) -> None:
+            connection.execute(sa.text("select :value"), {"value": "\0"})
+
+        def repeated(connection: sa.Connection) -> None:
+            for _ in range(2):
+                connection.exec_driver_sql(insert)
+
+        claim = claim_request({"data_set": ledger.name, "project": "p", "event": SMALL.to_json()})
+        claim, price = service.priced(claim, OLGA)
+
+        def claimed(connection: sa.Connection) -> object:
+            return claims.make_claim(connection, service.signer, claim, price, OLGA, "k")
+
+        answers = service.database.write([refused, claimed, repeated])
+        assert [isinstance(each, Refusal) for each in answers] == [True, False, True]
+        assert ledger.audited().claims == {"claimed": 1}
 
 
 def test_an_address_that_does_not_answer_is_an_error(running: Cluster) -> None:
