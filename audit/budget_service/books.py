@@ -45,6 +45,7 @@ class Books:
     keys: tuple[str, ...]
     spent: dict[str, Vector] = field(default_factory=dict)
     ids: dict[str, int] = field(default_factory=dict)
+    _staged: list[dict[str, object]] = field(default_factory=list)
 
     @classmethod
     def open(cls, connection: sa.Connection, signer: Signer, name: str) -> Self:
@@ -160,13 +161,21 @@ class Books:
 
     def append(self, record: Mapping[str, object], **changed: object) -> None:
         """Add an entry, and write what it changes of the data set's row."""
+        self.stage(record)
+        self.write_staged(**changed)
+
+    def stage(self, record: Mapping[str, object]) -> None:
+        """Add an entry that `write_staged` writes."""
         at = datetime.now(UTC).isoformat(timespec="seconds")
         self.seq += 1
         line, self.head = chained({**record, "at": at}, self.seq, self.head)
-        self.connection.execute(
-            entries.insert(),
-            {"data_set_id": self.id, "seq": self.seq, "line": line, "hash": self.head},
-        )
+        row = {"data_set_id": self.id, "seq": self.seq, "line": line, "hash": self.head}
+        self._staged.append(row)
+
+    def write_staged(self, **changed: object) -> None:
+        """Write the entries that were added, and what they change of the data set's row."""
+        self.connection.execute(entries.insert(), self._staged)
+        self._staged = []
         values = {"seq": self.seq, "head": self.head, **changed}
         self.connection.execute(
             data_sets.update().where(data_sets.c.id == self.id).values(**values)

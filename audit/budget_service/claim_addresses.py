@@ -12,7 +12,7 @@ from ...fl.log.hash_chain import is_hash
 from . import claims
 from .addresses import AUDITORS, CLAIMANTS, EVERYBODY, Address, AuthorisedRequest, blocking, durable
 from .balances import Vector
-from .claims import BudgetRefusal
+from .claiming import BudgetRefusal
 from .service import claim_request
 
 _EVENT: Final = {

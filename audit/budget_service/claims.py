@@ -8,7 +8,6 @@ no step after `begin` gives anything back.
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -19,11 +18,9 @@ from ...fl.log.hash_chain import canonical, digest
 from .balances import (
     Vector,
     above,
-    count_that_fits,
     largest_spending,
     loaded,
     minus,
-    part,
     plus,
     stored,
     texts,
@@ -32,7 +29,7 @@ from .balances import (
 )
 from .books import Books
 from .database import locked_row
-from .limits import analyst_of, limited_spending, project_of, put_limited
+from .limits import analyst_of, limited_spending, put_limited
 from .names import Refusal
 from .signer import Signer
 from .tables import claims
@@ -74,106 +71,15 @@ class Actor:
     role: str
 
 
-class BudgetRefusal(Refusal):
-    """A claim does not fit; `rooms` are what limits it, as pairs of what is spent and the cap."""
-
-    def __init__(self, books: Books, price: Vector, rooms: Sequence[tuple[Vector, Vector]]) -> None:
-        count = min(count_that_fits(spent, price, cap) for spent, cap in rooms)
-        super().__init__(
-            409,
-            "budget",
-            f"The claim does not fit into what is left of {books.asked}.",
-            "In at least one block, or for the project, it would exceed the cap.",
-            "Claim what fits: fewer releases, a lower rate or more noise.",
-            {"fits": {"count": count}},
-        )
-        self.rooms = tuple(dict.fromkeys(rooms))
-
-
-def make_claim(
-    connection: sa.Connection,
-    signer: Signer,
-    request: ClaimRequest,
-    price: Vector,
-    actor: Actor,
-    key: str,
-) -> dict[str, object]:
-    """Charge a claim to every block and to the project, and return the answer with its receipt.
-
-    The same key with the same content returns the answer that was given; with another one it is
-    refused (422).  Raises `BudgetRefusal` where it does not fit, and remembers nothing of that.
-    """
-    books = Books.open(connection, signer, request.data_set)
-    # After the lock: the same key may just have been used by a retry.
-    earlier = connection.execute(
-        sa.select(claims.c.content, claims.c.answer).where(
-            claims.c.holder == actor.holder, claims.c.key == key
-        )
-    ).first()
-    if earlier is not None:
-        return _remembered(earlier.content, earlier.answer, request.content)
-    books.require_served()
-    names = books.chosen(request.blocks)
-    project, share = project_of(books, request.project)
-    limits = {project: share, **analyst_of(books, actor.holder)}
-    spending = {each: limited_spending(books, each, names) for each in limits}
-    rooms = [(books.spent[name], books.cap) for name in names]
-    for each, share in limits.items():
-        if share < 1:
-            limit = part(books.cap, share)
-            rooms += [(spending[each][name], limit) for name in names]
-    if not all(within(plus(spent, price), cap) for spent, cap in rooms):
-        raise BudgetRefusal(books, price, rooms)
-    # Ids are of 128 bits, so no other holder guesses one.
-    claim = secrets.token_hex(16)
-    state = "begun" if request.begin else "claimed"
-    books.put_spent({name: plus(books.spent[name], price) for name in names})
-    for each, spent in spending.items():
-        put_limited(books, each, {name: plus(spent[name], price) for name in names})
-    record: dict[str, object] = {
-        "type": "claim",
-        "claim": claim,
-        "project": request.project,
-        "blocks": list(names),
-        "event": dict(request.event),
-        "price": texts(price),
-        "begun": request.begin,
-        "by": actor.holder,
-    }
-    if books.asked != books.name:
-        record["view"] = books.asked
-    if request.stated is not None:
-        record |= {"stated": dict(request.stated), "derivation": list(request.derivation)}
-    books.append(record)
-    answer = _answer(books, claim, state, names)
-    connection.execute(
-        claims.insert(),
-        {
-            "id": claim,
-            "data_set_id": books.id,
-            "project_id": project,
-            "holder": actor.holder,
-            "key": key,
-            "content": request.content,
-            "answer": canonical(answer),
-            "state": state,
-            "block_ids": json.dumps([books.ids[name] for name in names]),
-            "price": stored(price),
-            "log_head": None,
-        },
-    )
-    return answer
-
-
 def begin(connection: sa.Connection, signer: Signer, claim: str, actor: Actor) -> dict[str, object]:
     """Have a claim begun: from here on it is spent, whatever becomes of it."""
     row, books = _opened(connection, signer, claim, actor)
     if row.state == "begun":
-        return _answer(books, claim, "begun", _names(books, row))
+        return answer_of(books, claim, "begun", _names(books, row))
     _require_state(row, "claimed")
     books.require_served()
     _step(books, row, {"type": "claim.begin"}, "begun", actor)
-    return _answer(books, claim, "begun", _names(books, row))
+    return answer_of(books, claim, "begun", _names(books, row))
 
 
 def cancel(
@@ -183,7 +89,7 @@ def cancel(
     row, books = _opened(connection, signer, claim, actor)
     names = _names(books, row)
     if row.state == "cancelled":
-        return _answer(books, claim, "cancelled", names)
+        return answer_of(books, claim, "cancelled", names)
     _require_state(row, "claimed")
     if books.behind is not None:
         books.require_served()  # in the history that was lost it may have been begun
@@ -193,7 +99,7 @@ def cancel(
         spent = limited_spending(books, each, names)
         put_limited(books, each, {name: minus(spent[name], price) for name in names})
     _step(books, row, {"type": "claim.cancel"}, "cancelled", actor)
-    return _answer(books, claim, "cancelled", names)
+    return answer_of(books, claim, "cancelled", names)
 
 
 def release(
@@ -203,11 +109,11 @@ def release(
     row, books = _opened(connection, signer, claim, actor)
     names = _names(books, row)
     if row.state == "released" and row.log_head == head:
-        return _answer(books, claim, "released", names)
+        return answer_of(books, claim, "released", names)
     _require_state(row, "begun")
     record: dict[str, object] = {"type": "claim.release", "head": head}
     _step(books, row, record, "released", actor, log_head=head)
-    return _answer(books, claim, "released", names)
+    return answer_of(books, claim, "released", names)
 
 
 def abandon(
@@ -216,10 +122,10 @@ def abandon(
     """Close a claim that ends without a release; it stays spent."""
     row, books = _opened(connection, signer, claim, actor)
     if row.state == "abandoned":
-        return _answer(books, claim, "abandoned", _names(books, row))
+        return answer_of(books, claim, "abandoned", _names(books, row))
     _require_state(row, "begun")
     _step(books, row, {"type": "claim.abandon"}, "abandoned", actor)
-    return _answer(books, claim, "abandoned", _names(books, row))
+    return answer_of(books, claim, "abandoned", _names(books, row))
 
 
 def audit(
@@ -259,7 +165,7 @@ def audit(
         books.freeze(f"claim {claim} lost more than it claimed, and more than was left", "service")
     elif verdict == "above" and event is None:
         books.freeze(f"claim {claim} lost more than it claimed, nobody says how much", "service")
-    return _answer(books, claim, "audited", names)
+    return answer_of(books, claim, "audited", names)
 
 
 def data_set_of(connection: sa.Connection, claim: str) -> int | None:
@@ -327,20 +233,7 @@ def _names(books: Books, row: sa.Row[Any]) -> tuple[str, ...]:
     return tuple(names[number] for number in json.loads(row.block_ids))
 
 
-def _remembered(content: str, answer: str, asked: str) -> dict[str, object]:
-    if content != asked:
-        raise Refusal(
-            422,
-            "key-reused",
-            "This Idempotency-Key was used for another claim.",
-            "One key stands for one claim, so that a retry never charges twice.",
-            "Give a new key.",
-        )
-    remembered: dict[str, object] = json.loads(answer)
-    return remembered
-
-
-def _answer(books: Books, claim: str, state: str, names: Sequence[str]) -> dict[str, object]:
+def answer_of(books: Books, claim: str, state: str, names: Sequence[str]) -> dict[str, object]:
     spent = largest_spending([books.spent[name] for name in names], books.cap)
     epsilon = epsilon_of(books.terms, spent)
     return {

@@ -16,7 +16,8 @@ from ...accountant.nearest_names import require_fields
 from . import claims, owners, restoring, tokens
 from .balances import Vector
 from .books import Books, no_data_set, terms_of
-from .claims import Actor, BudgetRefusal, ClaimRequest
+from .claiming import BudgetRefusal, PricedClaim
+from .claims import Actor, ClaimRequest
 from .database import Database
 from .names import name_of, names_of
 from .pricer import PricedEvent, Pricer
@@ -45,7 +46,7 @@ class LedgerService:
         # One that was given may serve others, and is left to whoever gave it.
         self._ends_pricer = pricer is None
         self.pricer = pricer or Pricer()
-        self._writer = Writer(database)
+        self._writer = Writer(database, signer)
         self._ids: dict[str, tuple[int, Terms]] = {}
 
     def close(self) -> None:
@@ -98,12 +99,7 @@ class LedgerService:
         """Return the future of a claim whose event is priced."""
         number, _ = self.data_set(request.data_set)
         chosen = secrets.token_hex(16) if key is None else key
-        return self._writer.submit(
-            lambda connection: claims.make_claim(
-                connection, self.signer, request, price, actor, chosen
-            ),
-            number,
-        )
+        return self._writer.claim(PricedClaim(request, price, actor, chosen), number)
 
     def fits(self, request: ClaimRequest, refusal: BudgetRefusal, actor: Actor) -> BudgetRefusal:
         """Return a refusal with what else would fit: another count, rate or noise."""

@@ -14,6 +14,7 @@ from typing import Any
 from privplan.accountant import events as ev
 from privplan.audit.budget_service import claims, owners, tokens
 from privplan.audit.budget_service.audited import LedgerAudit, audit_history
+from privplan.audit.budget_service.claiming import BudgetRefusal
 from privplan.audit.budget_service.claims import Actor
 from privplan.audit.budget_service.database import Database
 from privplan.audit.budget_service.pricer import Pricer
@@ -83,7 +84,7 @@ class Ledger:
         for count in range(10_000):
             try:
                 self.claim(event, **where)
-            except claims.BudgetRefusal:
+            except BudgetRefusal:
                 return count
         raise AssertionError("nothing is ever refused")
 

@@ -17,7 +17,7 @@ from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.audit.budget_service import owners
 from privplan.audit.budget_service.balances import within
-from privplan.audit.budget_service.claims import BudgetRefusal
+from privplan.audit.budget_service.claiming import BudgetRefusal
 from privplan.audit.budget_service.database import Database
 from privplan.audit.budget_service.names import Refusal
 from privplan.audit.budget_service.service import LedgerService, claim_request

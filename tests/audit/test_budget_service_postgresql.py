@@ -11,8 +11,7 @@ import sqlalchemy as sa
 
 from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput, PrivplanError
-from privplan.audit.budget_service import claims
-from privplan.audit.budget_service.claims import BudgetRefusal
+from privplan.audit.budget_service.claiming import BudgetRefusal, PricedClaim, make_claims
 from privplan.audit.budget_service.database import Database, StoreFailed
 from privplan.audit.budget_service.names import Refusal
 from privplan.audit.budget_service.service import LedgerService, claim_request
@@ -120,7 +119,7 @@ def test_values_that_the_database_refuses_fail_alone(running: Cluster) -> None:
         claim, price = service.priced(claim, OLGA)
 
         def claimed(connection: sa.Connection) -> object:
-            return claims.make_claim(connection, service.signer, claim, price, OLGA, "k")
+            return make_claims(connection, service.signer, [PricedClaim(claim, price, OLGA, "k")])
 
         answers = service.database.write([refused, claimed, repeated])
         assert [isinstance(each, Refusal) for each in answers] == [True, False, True]
