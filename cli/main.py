@@ -25,9 +25,11 @@ from .commands.data import check as data_check
 from .commands.data import ids, schema
 from .commands.doctor import doctor
 from .commands.explain import explain
+from .commands.ledger import audit_ledger, witness
 from .commands.plan import PlanRequest, plan
 from .commands.report import report
 from .commands.run import run
+from .commands.serve import serve
 from .inputs import defaults_file
 from .inputs.request import keys_of
 from .terminal import exit_codes, output
@@ -149,7 +151,7 @@ def privplan(
 
 
 # In the order in which the help lists them.
-for command in (calibrate, plan, run, account, check, claims, report, explain, doctor):
+for command in (calibrate, plan, run, account, check, claims, report, explain, doctor, serve):
     app.command(cls=Command)(command)
 
 
@@ -171,8 +173,16 @@ def _group(name: str, about: str, commands: dict[str, Callable[..., Any]]) -> No
 _group(
     "audit",
     "Check what a run has left behind.",
-    {"log": log, "budget": budget, "attack": attack, "counts": counts, "demo": demo},
+    {
+        "log": log,
+        "budget": budget,
+        "attack": attack,
+        "counts": counts,
+        "demo": demo,
+        "ledger": audit_ledger,
+    },
 )
+_group("ledger", "Watch a budget ledger from outside.", {"witness": witness})
 _group(
     "data",
     "Prepare tables of your own: a schema, what is wrong in them, hidden ids.",

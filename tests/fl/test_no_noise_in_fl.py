@@ -159,6 +159,9 @@ the name of a file that is being written
     files/atomic.py secrets secrets.token_hex
 the name of a run
     running/session.py secrets secrets.token_hex
+keys of claims on a ledger, so that a retry is the same claim
+    ledger_client/ledger.py secrets secrets.token_hex
+    running/run_claim.py secrets secrets.token_hex
 seeds of masks, from the operating system
     secagg/client.py .crypto.keys.fresh
 values that were released are split by noise on top of theirs, which protects nobody
