@@ -81,6 +81,7 @@ ROOMS: Final[dict[str, str]] = {
     "fl/frame": "what every system shares: setup, rounds, promise",
     "fl/log": "the log of a run, written and read line by line",
     "fl/models": "models, for one parameter vector or many",
+    "fl/network": "runs over a network: a guard at each silo, a server that sums",
     "fl/observers": "who sees what of a round, and the words for it",
     "fl/parties": "parties, their messages and the network between them",
     "fl/running": "the life cycle of a run, from its folder to its resumption",
