@@ -118,8 +118,8 @@ class Guard:
             raise _Refusal("The request is of another plan than this silo has signed.")
         if request.version != code_version() or request.version != self.plan.version:
             raise _Refusal(
-                f"This silo runs privplan {code_version()}, as the plan says {self.plan.version}; "
-                f"the server says {request.version!r:.20}."
+                f"This silo runs privplan {code_version()}, the plan says {self.plan.version}, and "
+                f"the server {request.version!r:.40}."
             )
         if self._starts.run and request.run != self._starts.run:
             raise _Refusal("This plan was run, or is being run; another run needs another plan.")

@@ -27,7 +27,7 @@ from ..running.starting import ReadyRun, ready_new_run, ready_to_resume
 from .journal import RUN_FOLDER, Journal, Starts, identity_in, state_folder
 from .plan import NetworkPlan, code_version
 from .planned_run import configuration_of, party, require_same_promise
-from .server_seat import Enquiry, ServerSeat
+from .server_seat import Enquiry, ServerSeat, planning_seat
 from .wire import FINISH, HELLO, Hello, Reply, Request, digest_of, opened, signed
 
 Telling = Callable[[str], None]
@@ -139,7 +139,8 @@ class Hub:
         )
 
     def _prepared(self) -> PreparedRun:
-        return prepare(self._configuration.settings, seat=self._seat(Starts()))
+        seat = planning_seat(party(SERVER, self.plan, ""), self.plan.roster)
+        return prepare(self._configuration.settings, seat=seat)
 
     def _greeted(self, starts: Starts, number: int) -> dict[int, tuple[bytes, Hello]]:
         """Return the signed hello of every silo; a missing one ends the start."""

@@ -14,7 +14,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
@@ -38,9 +38,16 @@ _HEX_SIGNATURE: Final = re.compile(r"[0-9a-f]{128}")
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,63}")
 
 
+@cache
 def code_version() -> str:
-    """Return the version of privplan that runs here."""
-    return metadata.version("privplan")
+    """Return the version of privplan that runs here, and a digest of its source files."""
+    digest = hashlib.sha256()
+    package = Path(__file__).parents[2]
+    for floor in ("accountant", "fl"):
+        for path in sorted((package / floor).rglob("*.py")):
+            digest.update(path.relative_to(package).as_posix().encode() + b"\0")
+            digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return f"{metadata.version('privplan')}+{digest.hexdigest()[:16]}"
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NoReturn, Protocol
 
 import numpy as np
 
@@ -142,6 +142,15 @@ class ServerSeat:
         self.result = Result.of(number, total, silos).pack()
         self.took_part([silo_name(silo) for silo in silos], number)
         return Sum(total, silos, made_here=())
+
+
+def planning_seat(party: records.Party, roster: Mapping[str, bytes]) -> ServerSeat:
+    """Return the seat of a server that only plans a run, and asks nobody."""
+
+    def nobody(*_: object) -> NoReturn:
+        raise MissingParty("A run that is only planned asks no silo.")
+
+    return ServerSeat(party, roster, b"", nobody, nobody, nobody)
 
 
 class PlainSums:

@@ -15,7 +15,7 @@ from privplan.fl.network.hub import Hub
 from privplan.fl.network.journal import identity_in, state_folder
 from privplan.fl.network.plan import NetworkPlan, SiloKey, code_version
 from privplan.fl.network.planned_run import configuration_of, party, promise_of
-from privplan.fl.network.server_seat import ServerSeat
+from privplan.fl.network.server_seat import planning_seat
 from privplan.fl.running.preparation import prepare
 
 Meddling = Callable[[int, bytes], bytes | None]
@@ -64,14 +64,12 @@ def planned(folder: Path, text: str, seconds: int = 5) -> NetworkPlan:
 
     draft = plan_with({})
     settings = configuration_of(draft, folder / "server").settings
-    plan = plan_with(promise_of(prepare(settings, seat=server_seat(draft))))
+    plan = plan_with(
+        promise_of(prepare(settings, seat=planning_seat(party("server", draft, ""), draft.roster)))
+    )
     for identity in silos:
         plan = plan.signed_by(identity)
     return plan
-
-
-def server_seat(plan: NetworkPlan) -> ServerSeat:
-    return ServerSeat(party("server", plan, ""), plan.roster, plan.digest, None, None, None)  # type: ignore[arg-type]
 
 
 @dataclass
