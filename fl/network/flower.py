@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,10 +31,22 @@ from .wire import Reply, opened
 try:
     import httpx
     from flwr.app import Array, ArrayRecord, Message, RecordDict
-    from flwr.common.constant import SubStatus
-    from flwr.proto.runtime_pb2 import AcquireTaskRequest, SendTaskHeartbeatRequest
+    from flwr.app.error import Error
+    from flwr.common.constant import ErrorCode, SubStatus
+    from flwr.proto.node_pb2 import Node
+    from flwr.proto.runtime_pb2 import (
+        AcquireTaskRequest,
+        PullAppMessagesRequest,
+        PullTaskInputRequest,
+        SendTaskHeartbeatRequest,
+    )
     from flwr.serverapp import Grid, ServerApp
     from flwr.supercore.constant import TaskType
+    from flwr.supercore.inflatable.inflatable_protobuf_utils import (
+        make_confirm_message_received_fn_protobuf,
+        make_pull_object_fn_protobuf,
+    )
+    from flwr.supercore.inflatable.inflatable_utils import pull_and_inflate_object_from_tree
     from flwr.supercore.interceptors import (
         RuntimeTokenHttpInterceptor,
         RuntimeVersionHttpInterceptor,
@@ -43,11 +56,7 @@ try:
     from flwr.supercore.runtime import RuntimeHttpClient
     from flwr.supercore.runtime.tracing import RuntimeTracingInterceptor
     from flwr.supercore.superexec.run_superexec import _SUPEREXEC_AUTH_METHODS
-    from flwr.supernode.runtime.run_clientapp import (
-        pull_task_input,
-        push_message,
-        push_task_output,
-    )
+    from flwr.supernode.runtime.run_clientapp import push_message, push_task_output
 except ImportError:
     raise MissingExtra(
         "Runs over a network need Flower 1.42, which is not installed.",
@@ -143,26 +152,70 @@ class _Executor:
             path.unlink(missing_ok=True)
 
     def work(self, token: str) -> None:
-        """Fetch the message of a task, answer it, and say that the task is done."""
+        """Fetch the message of a task, answer it, and say that the task is done.
+
+        Where the message was fetched before, by a guard that was killed, the token is left to
+        lapse: by that its supernode notices.  A task that were done without an answer would have
+        the supernode wait for one without end.
+        """
         client = _client(
             self._address,
             RuntimeVersionHttpInterceptor(component_name="flwr-clientapp"),
             RuntimeTokenHttpInterceptor(token),
         )
-        context, status = None, SubStatus.FAILED
         try:
             with _heartbeats(client):
-                message, context, _, _ = pull_task_input(client)  # the bundle stays where it is
-                answer = self._handle(unpacked(message.content))
-                push_message(client, Message(packed(answer), reply_to=message), context)
-            status = SubStatus.COMPLETED
-        except (httpx.HTTPError, ProtocolFault, RuntimeError):
-            pass  # the server waits no longer than its limit, and may ask again
+                fetched = _message_of_task(client)
+                if fetched is not None:
+                    message, place = fetched
+                    push_message(client, self._answered(message), place)
+                    push_task_output(client, None, SubStatus.COMPLETED, "")
+        except httpx.HTTPError:
+            pass  # the supernode is gone; the server waits no longer than its limit
         finally:
-            with contextlib.suppress(httpx.HTTPError):
-                push_task_output(client, context, status, "")
             (self._folder / TASK_FILE).unlink(missing_ok=True)
             client.close()
+
+    def _answered(self, message: Message) -> Message:
+        try:
+            return Message(packed(self._handle(unpacked(message.content))), reply_to=message)
+        except ProtocolFault as error:  # of somebody else than our server
+            reason = Error(code=ErrorCode.CLIENT_APP_RAISED_EXCEPTION, reason=error.what)
+            return Message(reason, reply_to=message)
+
+
+@dataclass(frozen=True)
+class _NodeAndRun:
+    """Whose message it is: what `push_message` asks of a context."""
+
+    node_id: int
+    run_id: int
+
+
+def _message_of_task(client: RuntimeHttpClient) -> tuple[Message, _NodeAndRun] | None:
+    """Return the message of a task, and whose it is; None where it was fetched before.
+
+    The bundle that comes with the task is not looked at.
+    """
+    with contextlib.suppress(httpx.HTTPStatusError):  # a killed guard may have begun the task
+        client.PullTaskInput(PullTaskInputRequest())
+    pulled = client.PullMessages(PullAppMessagesRequest())
+    if not pulled.messages_list:
+        return None
+    about, tree = pulled.messages_list[0].metadata, pulled.message_object_trees[0]
+    place = _NodeAndRun(about.dst_node_id, about.run_id)
+    node = Node(node_id=place.node_id)
+    message = pull_and_inflate_object_from_tree(
+        tree,
+        make_pull_object_fn_protobuf(client.PullObject, node, place.run_id),
+        make_confirm_message_received_fn_protobuf(
+            client.ConfirmMessageReceived, node, place.run_id
+        ),
+        return_type=Message,
+    )
+    # The name of a message is that of its objects, which its metadata lack so far.
+    message.metadata.__dict__["_message_id"] = tree.object_id
+    return message, place
 
 
 @contextmanager
@@ -192,6 +245,26 @@ def _client(address: str, *interceptors: Any) -> RuntimeHttpClient:
         interceptors=[RuntimeTracingInterceptor(), *interceptors],
         retry_invoker=make_simple_http_retry_invoker(),
     )
+
+
+def supernode(arguments: list[str], idle_seconds: float = _POLL_SECONDS) -> None:
+    """Be Flower's supernode, and never sleep longer than so while nothing is to be done.
+
+    As it is, it looks for messages every three seconds, which is most of an exchange.
+    """
+    import sys
+    from types import SimpleNamespace
+
+    from flwr.supernode import start_client_internal
+    from flwr.supernode.cli.flower_supernode import flower_supernode
+
+    def nap(seconds: float) -> None:
+        time.sleep(min(seconds, idle_seconds))
+
+    clock = {name: getattr(time, name) for name in ("time", "monotonic", "perf_counter")}
+    start_client_internal.time = SimpleNamespace(sleep=nap, **clock)
+    sys.argv = ["flower-supernode", *arguments]
+    flower_supernode()
 
 
 # --- at the server --------------------------------------------------------------------------------
@@ -292,4 +365,4 @@ def _measured(measurement: Any, rounds: int) -> None:
 
 
 def _say(sentence: str) -> None:
-    print(sentence, flush=True)  # noqa: T201
+    print(sentence, flush=True)

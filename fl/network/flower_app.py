@@ -1,4 +1,4 @@
-"""The application for Flower that the server's operator starts: its files, and the plan beside them.
+"""The application for Flower that the operator of the server starts, and the plan beside it.
 
 APP/flower/        what Flower bundles: a server that is ours, a client that never runs, and
                    where plan and folder are
@@ -60,7 +60,7 @@ from privplan.fl.network.flower import server_app
 app = server_app()
 '''
 
-_CLIENT: Final = '''"""No client: each silo's own guard answers, and runs nothing that comes from here."""
+_CLIENT: Final = '''"""No client: each silo's own guard answers, and runs nothing of this."""
 
 from flwr.clientapp import ClientApp
 

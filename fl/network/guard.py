@@ -14,7 +14,7 @@ start, in which the run goes on from what its log says.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -44,20 +44,26 @@ class _Refusal(Exception):
 class Guard:
     """One silo of a plan; see the module.
 
-    `folder` holds its key, its log and what it gave out; `files` are those of its table.  Nothing
-    is drawn before the first request.  Raises `InvalidInput` where the plan does not name this
-    silo's key, is not signed by it, or does not come to what it promises here, and for data that
-    cannot be read.
+    `folder` holds its key, its log and what it gave out; `files` are those of its table; `tell` is
+    told what it does, line by line.  Nothing is drawn before the first request.  Raises
+    `InvalidInput` where the plan does not name this silo's key, is not signed by it, or does not
+    come to what it promises here, and for data that cannot be read.
     """
 
-    def __init__(self, plan: NetworkPlan, folder: Path, files: Sequence[Path] = ()) -> None:
+    def __init__(
+        self,
+        plan: NetworkPlan,
+        folder: Path,
+        files: Sequence[Path] = (),
+        tell: Callable[[str], None] | None = None,
+    ) -> None:
         self.folder = state_folder(folder)
         self.plan = plan
         self.identity = identity_in(self.folder)
         silo = plan.silo_of(self.identity.public)
         self.name, self.called = silo_name(silo), plan.silos[silo].name
         plan.require_signed(silo)
-        self.log = GuardLog(self.folder)
+        self.log = GuardLog(self.folder, tell)
         self._journal = Journal(self.folder)
         self._run = SiloRun(
             configuration_of(plan, self.folder),

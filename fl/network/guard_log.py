@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -17,16 +18,21 @@ FILE: Final = "guard.jsonl"
 
 
 class GuardLog:
-    """Lines about requests: what was given out, what was refused and why."""
+    """Lines about requests: what was given out, what was refused and why.
 
-    def __init__(self, folder: Path) -> None:
-        self.path = folder / FILE
+    `tell` is called with each of them, for a screen.
+    """
+
+    def __init__(self, folder: Path, tell: Callable[[str], None] | None = None) -> None:
+        self.path, self._tell = folder / FILE, tell
         self._lock = threading.Lock()
 
     def write(self, what: str, **about: object) -> None:
         """Append a line; where the disk is full it is lost, and nothing else depends on it."""
         line = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), "what": what, **about}
         text = json.dumps(line, sort_keys=True) + "\n"
+        if self._tell is not None:
+            self._tell(text.rstrip("\n"))
         with self._lock:
             try:
                 flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)

@@ -89,7 +89,7 @@ class Starts:
 
 
 class Journal:
-    """The files of one party; raises `OSError` where nothing can be written: then nothing leaves."""
+    """The files of one party; raises `OSError` where they cannot be written: then none leaves."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

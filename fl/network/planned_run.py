@@ -15,6 +15,7 @@ from ...accountant.errors import InvalidInput
 from ..data.federation import Federation
 from ..declarations.toml_words import TABLE
 from ..files import atomic
+from ..frame.private_system import PrivateSystem
 from ..running.configuration import Configuration
 from ..running.prepared_run import PreparedRun
 from ..running.run_data import usual_data
@@ -133,6 +134,13 @@ def promise_of(prepared: PreparedRun) -> dict[str, str]:
     for phase in plan.phases:
         noise = "none" if phase.noise_multiplier is None else repr(phase.noise_multiplier)
         said[f"noise multiplier of {phase.name}"] = noise
+    if isinstance(prepared.system, PrivateSystem):
+        mechanism = prepared.system.mechanism(prepared.system.promise.noise_multiplier)
+        noise, contribution = mechanism.noise(), mechanism.contribution
+        said["bound on one contribution"] = f"{contribution.bound!r} ({contribution.norm})"
+        said["noise of the whole sum"] = f"{noise.family}, deviation or scale {noise.std!r}"
+        said["noise of one silo"] = repr(noise.share_std)
+        said["silos that may be missing"] = str(noise.tolerated_dropouts)
     for who, proven in plan.guarantees.items():
         said[f"epsilon before {who}"] = repr(proven.epsilon.upper)
     if opening.security is not None:
