@@ -12,13 +12,13 @@ from typing import Final, cast
 from . import events as ev
 from . import rounding, validate
 from .composition import Composition
-from .decoding import named_keywords
 from .delta_checks import refuse_negative_epsilon
 from .engine_order import engines_for
 from .engines.base import Answer, Engine, guarded
 from .errors import EnginesDisagree, InvalidInput, Unsupported
 from .event_tree import group_sizes, observer_of, unit_of
 from .guarantee import Bounds, Guarantee, Step, agreed, unique_steps
+from .nearest_names import named_keywords
 from .neighbours import Neighbours, as_neighbours
 
 _ENGINES: Final = {
@@ -42,7 +42,7 @@ LARGEST_SEARCHED: Final = 100.0
 
 OF_CLASS: Final = Step(
     "mechanism",
-    "Lower end: the worst mechanism that the bare numbers allow; a given one may lose less.",
+    "Lower end: the worst mechanism that the stated numbers allow; a given one may lose less.",
     "randomized response attains them",
 )
 """Says that a lower end is one of `Guarantee.lower_of_class`."""

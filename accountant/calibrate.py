@@ -15,10 +15,10 @@ from ..accountant import events as ev
 from ..accountant import rounding, validate
 from .account import account, engine_named
 from .calibration_aims import Aim, Calibration, ContractAim, EventAt, search
+from .calibration_targets import RiskTarget, TprTarget, kind_of_target, risk_target
 from .certified_search import UNKNOWNS, CertifiedValue, Unknown, trivial_target
 from .certifiers import EngineCertificate
 from .composition import Composition
-from .decoding import named_keywords
 from .engine_order import engines_for
 from .engines.base import Answer
 from .errors import (
@@ -30,9 +30,9 @@ from .errors import (
     with_article,
 )
 from .guarantee import Bounds, Guarantee
+from .nearest_names import named_keywords
 from .neighbours import Neighbours, as_neighbours
 from .risk.attack_power import attack_power
-from .targets import RiskTarget, TprTarget, kind_of_target, risk_target
 from .tpr_search import TangentSearch, TprSearch, risk_certifier
 
 LABELS: Final[Mapping[str, str]] = {
@@ -167,7 +167,7 @@ def calibrate(
     The target is one of: `epsilon` at `delta`; an `advantage`, the largest TPR - FPR of an attack;
     a `tpr` at an `fpr`; a `bayes_risk`, the least probability of error of an attack on somebody who
     is a member with probability `prior` (.5 if not given).  Of the best attack in either direction
-    of the relation (see `targets` for the formulas).
+    of the relation (see `calibration_targets` for the formulas).
 
     `make_event(value)` returns the event; its epsilon must fall as a `noise` multiplier grows,
     and grow with the number of `rounds` or the size of a `group` (integers) or the sampling `rate`.

@@ -171,7 +171,7 @@ def _has_worst(leaf: Leaf) -> bool:
 
 
 def names_class(event: ev.Event) -> bool:
-    """Return whether an event is known by bare numbers, which a class of mechanisms has."""
+    """Return whether an event is known by stated numbers, which a class of mechanisms has."""
     # A client that is seen to take part shows the worst of them, too, and so does a sample, by a
     # mechanism that answers whether the unit is in it.
     if isinstance(event, ev.ClientSampled):
@@ -181,7 +181,7 @@ def names_class(event: ev.Event) -> bool:
 
 
 def _grown(event: ev.Event) -> frozenset[ev.Event]:
-    """Return the leaves whose bare numbers are those of one record, grown by the lemma."""
+    """Return the leaves whose stated numbers are those of one record, grown by the lemma."""
     return frozenset(
         by_lemma(leaf) if is_chain(leaf) else leaf
         for group in events_inside(event)
@@ -192,7 +192,7 @@ def _grown(event: ev.Event) -> frozenset[ev.Event]:
 
 
 def _grows_inside(leaf: ev.Event, grown: frozenset[ev.Event]) -> bool:
-    """Return whether the bare numbers in a leaf are grown, or seen several times by a sampler."""
+    """Return whether the stated numbers in a leaf are grown, or seen several times by a sampler."""
     inside = events_inside(leaf)
     if any(each in grown for each in inside):
         return True

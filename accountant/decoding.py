@@ -1,15 +1,13 @@
-"""What strict readers share: JSON without traps, the nearest known name, closed lists of fields."""
+"""What strict readers share: JSON without traps, and values decoded along annotations."""
 
 from __future__ import annotations
 
-import difflib
 import json
 import types
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
-from functools import cache, wraps
-from inspect import signature
+from functools import cache
 from typing import Any, Final, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from .errors import InvalidInput
@@ -116,72 +114,6 @@ def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
     )
 
 
-def nearest(word: object, known: Iterable[str], *, least_ratio: float = 0.6) -> str | None:
-    """Return the known name that is most like a word; None where none is.
-
-    Likeness is twice the number of characters that match over that of all, see `difflib`.
-
-    >>> nearest("gausian", ("gaussian", "laplace"))
-    'gaussian'
-    """
-    close = difflib.get_close_matches(str(word), list(known), n=1, cutoff=least_ratio)
-    return close[0] if close else None
-
-
-def suggestion(word: object, known: Iterable[str], otherwise: str) -> str:
-    """Return the question whether the nearest known name was meant; `otherwise` without one."""
-    close = nearest(word, known)
-    return otherwise if close is None else f"Did you mean `{close}`?"
-
-
-def named_keywords(function: FunctionT) -> FunctionT:
-    """Return the function with an error for a keyword it does not have, which names the nearest.
-
-    >>> named_keywords(nearest)("laplac", knwon=["laplace"])
-    Traceback (most recent call last):
-    privplan.accountant.errors.InvalidInput: `nearest` has no `knwon`. Did you mean `known`?
-    """
-    known = tuple(signature(function).parameters)
-
-    @wraps(function)
-    def checked(*positional: Any, **keywords: Any) -> Any:
-        for name in keywords:
-            if name not in known:
-                raise InvalidInput(
-                    f"`{function.__name__}` has no `{name}`.",
-                    next_step=suggestion(name, known, f"Give one of {', '.join(known)}."),
-                )
-        return function(*positional, **keywords)
-
-    return cast(FunctionT, checked)
-
-
-def require_fields(
-    given: Collection[str],
-    known: Collection[str],
-    where: str,
-    *,
-    optional: Collection[str] = (),
-    why_closed: str = "",
-    otherwise: str,
-    if_missing: str = "",
-) -> None:
-    """Raise `InvalidInput` for the first field that is not known, else the first that is missing.
-
-    The next step is the nearest known name or `otherwise`, and `if_missing` for a missing field.
-    """
-    for name in given:
-        if name not in known:
-            raise InvalidInput(
-                f"`{where}` has an unknown field `{name!s:.60}`.",
-                why_closed,
-                suggestion(name, known, otherwise),
-            )
-    for name in known:
-        if name not in given and name not in optional:
-            raise InvalidInput(f"`{where}` lacks the field `{name}`.", next_step=if_missing)
-
-
 def decimal_number(source: object) -> float | None:
     """Return the float of a decimal string; None for anything else, or too long a string."""
     if not isinstance(source, str) or len(source) > MAX_DECIMAL_CHARACTERS:
@@ -208,8 +140,8 @@ def field_names(cls: type[Any]) -> tuple[str, ...]:
 def taken_apart(hint: Any) -> tuple[Any, Any]:
     """Return what a field's type is (`Union`, `Literal`, tuple, `Mapping`, else None), and of what.
 
-    That is the type beside None, the words, the type of the elements, that of the values, or the
-    type itself.
+    That is the type other than None, the words, the type of the elements, that of the values, or
+    the type itself.
 
     >>> taken_apart(float | None), taken_apart(tuple[int, ...])
     ((typing.Union, <class 'float'>), (<class 'tuple'>, <class 'int'>))
@@ -236,7 +168,7 @@ def converted(
 ) -> object:
     """Return a value of which `convert` made the innermost parts, each from its type and place.
 
-    This is the one walk along annotations: None beside a type, lists and tables of a type.  None
+    This is the one walk along annotations: None or a type, lists and tables of a type.  None
     stays None; what should be a list or a table and is none goes to `convert` as a whole.
 
     >>> converted([1, 2], tuple[int, ...], "steps", lambda part, hint, where: f"{where}: {part}")

@@ -12,14 +12,14 @@ from .errors import Unsupported
 from .events import contributions
 
 CLASSES: Final = (ev.Pure, ev.Approximate, ev.Local)
-"""Events that name a class of mechanisms by bare numbers."""
+"""Events that name a class of mechanisms by stated numbers."""
 
 
 def grouped(size: int, leaf: ev.Event) -> ev.Event:
     """Return the leaf as a unit of `size` records sees it, scaled where that is exact or a bound.
 
     A sum moves by `size` bounds; a bounded range grows by the factor, rho by its square.  What is
-    known by a bare epsilon and delta stays a group: `by_lemma` has its bare numbers.
+    known by a stated epsilon and delta stays a group: `by_lemma` has its stated numbers.
     """
     if size == 1:
         return leaf
@@ -28,7 +28,7 @@ def grouped(size: int, leaf: ev.Event) -> ev.Event:
             f"A group of {size:,} records moves `{leaf.type}` by more than can be counted.",
             next_step="Use a smaller group, or continuous noise.",
         )
-    # Noise per moved bound is rounded down, a bare epsilon or rho up: never too private.
+    # Noise per moved bound is rounded down, a stated epsilon or rho up: never too private.
     match leaf:
         case ev.Gaussian(noise):
             return ev.Gaussian(math.nextafter(noise / size, 0.0))
@@ -66,13 +66,13 @@ def grouped(size: int, leaf: ev.Event) -> ev.Event:
 
 
 def is_chain(event: ev.Event) -> TypeGuard[ev.Group]:
-    """Return whether an event is a group of records of which only bare numbers are known."""
-    bare = (*CLASSES, ev.RandomizedResponse)
-    return isinstance(event, ev.Group) and isinstance(event.event, bare)
+    """Return whether an event is a group of records of which only stated numbers are known."""
+    stated = (*CLASSES, ev.RandomizedResponse)
+    return isinstance(event, ev.Group) and isinstance(event.event, stated)
 
 
 def by_lemma(group: ev.Group) -> ev.Event:
-    """Return the bare event of a group of bare events, by the lemma for groups.
+    """Return the stated event of a group of stated events, by the lemma for groups.
 
     Epsilon grows by the factor, delta to delta (e^(size epsilon) - 1) / (e^epsilon - 1).
 

@@ -107,8 +107,8 @@ class Guarantee:
     """What is proven: with probability bound `delta`, the loss of one unit is at most `epsilon`.
 
     `epsilon` and `delta` are `Bounds`; the one that was asked about holds a single number.  The
-    upper end is the guarantee; the lower end says that nothing smaller is true of the mechanism
-    (0 where no lower bound is known).  Where the event names a class of mechanisms by bare numbers
+    upper end is the guarantee; the lower end says that nothing smaller is true of the mechanism (0
+    where no lower bound is known).  Where the event names a class of mechanisms by stated numbers
     (`Pure`, `Approximate`, `Local`), `lower_of_class` is true, and the lower end is that of the
     worst of them: another may lose less.  `unit`, `neighbours` and `observer` say what is protected
     and from whom; `derivation` how the number follows.

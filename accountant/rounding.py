@@ -34,10 +34,10 @@ def down(number: float, digits: int = DIGITS) -> str:
     return _shown(number, digits, "ROUND_FLOOR")
 
 
-def bare(number: float) -> str:
+def plain(number: float) -> str:
     """Return `number` rounded up, in a form that programs read back: no separators, `inf`.
 
-    >>> bare(20107.12), bare(math.inf)
+    >>> plain(20107.12), plain(math.inf)
     ('20107.2', 'inf')
     """
     if math.isinf(number):

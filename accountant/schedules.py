@@ -97,13 +97,13 @@ def _field(event: ev.Event, name: str) -> float:
 def _log_leakage(event: ev.Event) -> float:
     """Return about how much one release leaks, as a log: q^2 (e^(1/s^2) - 1) for noisy sums."""
     noise, rate = _field(event, "noise_multiplier"), _field(event, "rate")
-    bare = _field(event, "epsilon")
+    stated = _field(event, "epsilon")
     leakage = 0.0
     if not math.isnan(rate):
         leakage += 2.0 * math.log(max(rate, 1e-300))
     if not math.isnan(noise):
         inverse = min(max(1.0 / noise, 1e-150), 1e150) ** 2
         leakage += inverse + math.log(-math.expm1(-inverse))
-    elif not math.isnan(bare):
-        leakage += math.log(max(bare, 1e-300))
+    elif not math.isnan(stated):
+        leakage += math.log(max(stated, 1e-300))
     return leakage

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from .decoding import suggestion
 from .errors import InvalidInput
+from .nearest_names import suggestion
 from .regular_file import first_bytes
 
 MAX_TOML_BYTES: Final = 1024 * 1024

@@ -19,6 +19,7 @@ from typing import Final
 
 from . import events as ev
 from .calibration_aims import EventAt, search
+from .calibration_targets import RiskTarget, TprTarget
 from .certified_search import SEARCH_PRECISION, CertifiedValue, Unknown
 from .certifiers import Certifier, certifiers_for
 from .composition import Composition
@@ -27,7 +28,6 @@ from .guarantee import Neighbours
 from .risk.attack_power import AttackPower, proven_power
 from .risk.trade_off import gaussian_mu
 from .rootfinding import Bracket, enclose, narrow
-from .targets import RiskTarget, TprTarget
 
 MAX_TANGENTS: Final = 8
 """Most epsilons at which a TPR is certified in one search; two or three are the rule."""

@@ -9,7 +9,7 @@
 They answer different questions, so no number is made of two tiers.  Whatever is measured is a
 lower bound or an estimate of what is lost; nothing here is a guarantee.
 
-An example run has such measurements beside what it claims and proves.  All of it is light, so that
+An example run has such measurements next to what it claims and proves.  All of it is light, so that
 what was kept is read without loading what runs and attacks.
 
 **How seldom an attack accuses** a run that keeps its promise: two levels for every test.  One call

@@ -4,27 +4,31 @@ Numbers with a fraction are decimal strings, as in every record.  What may not b
 the sealed sidecar, and the log holds one commitment to all of it.  The chain says that a result
 stands there unchanged since it was written, not that it is true: whoever can add a line to a log
 that is not signed can add any result.
+
+Of results on private records the log has one line whatever comes of the attack, since a line only
+where something was found would say so to everybody: a failure is sealed as a result is.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, SupportsFloat, SupportsIndex
 
 from ..accountant.decoding import decimal_number
-from ..accountant.errors import InvalidInput
+from ..accountant.errors import InvalidInput, MissingExtra, Unsupported
 from ..accountant.records import AuditResult
 from ..accountant.records.field_codec import value_of
-from ..fl.log.canonical import is_hash
+from ..fl.log.hash_chain import is_hash
 from ..fl.log.reader import read
 from ..fl.log.writer import LogWriter
 from .measurement import NOT_PROOF, VERDICTS, Curve, Measurement, Tier
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
 
 LOGGED_TIERS: Final = ("claim", "robust", "membership")
 """Tiers that a log may hold; the others are about what stands before the noise, or no run."""
@@ -262,3 +266,34 @@ def _sampled(value: object) -> float | int | str:
 
 def _refused(name: str, allowed: str) -> InvalidInput:
     return InvalidInput(f"`{name}` of a measurement must be {allowed}.")
+
+
+def sealed_whatever_is_found(
+    tier: Tier,
+    find: Callable[[], Sequence[Measurement]],
+    folder: Path,
+    *,
+    append: bool,
+    key: Ed25519PrivateKey | None,
+) -> tuple[tuple[Measurement, ...], tuple[int, ...]]:
+    """Return what `find` returns, and the lines that were added to the log of a folder.
+
+    With `append` that is one line, a commitment, also where `find` raises.  What it raises goes
+    on.  `Unsupported` and `MissingExtra` follow from settings and surroundings: they add none.
+    """
+    try:
+        found = tuple(find())
+    except (Unsupported, MissingExtra):
+        raise
+    except Exception as error:  # whatever the records make of it
+        if append:
+            lines = append_results(folder, sealed_tiers=(tier,), key=key).lines
+            if isinstance(error, InvalidInput):
+                told = f"The log does not say so: its line {lines[0]} is a commitment."
+                raise InvalidInput(
+                    error.what, f"{error.why} {told}".strip(), error.next_step
+                ) from None
+        raise
+    if not append:
+        return found, ()
+    return found, append_results(folder, sealed=found, sealed_tiers=(tier,), key=key).lines

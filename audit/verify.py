@@ -127,7 +127,7 @@ def verify(
     rewritten from its first line.  `expected_head` is a hash of a line that was stored elsewhere,
     or its first 32 hexadecimal digits or more: some line must have it.  With `public_key` there
     must be a signature, every one must be by that key, and one must cover all lines, so that
-    nobody else can add any.  Without it, each signature is verified with the key beside it in the
+    nobody else can add any.  Without it, each signature is verified with the key next to it in the
     log.  `each` is called with every good line, in the same pass.
 
     Raises `InvalidInput` where there is no log or `expected_head` is no hash, and `MissingExtra`

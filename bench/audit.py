@@ -14,7 +14,7 @@ from verdicts import Verdict, grid, progress, seconds, yes
 from privplan import events as ev
 from privplan.accountant import records as rec
 from privplan.audit.budget import audit_budget
-from privplan.fl.log.canonical import LOG, START, chained
+from privplan.fl.log.hash_chain import LOG, START, chained
 
 LOG_LINES = 10_000
 MAX_AUDIT_SECONDS, MAX_SECONDS_DIFFERENT_ROUNDS = 2.0, 10.0

@@ -1,4 +1,4 @@
-"""Correlated noise beside independent noise, at the same epsilon: `python bench/banded.py`.
+"""Correlated noise next to independent noise, at the same epsilon: `python bench/banded.py`.
 
 Users take part in ten cohorts in turns, 50 rounds, five seeds.  With one band the noise of each
 round is its own.  The last arm has no cohorts: everybody takes part in every round.

@@ -1,4 +1,4 @@
-"""Balls in bins with correlated noise: certified bounds beside the Monte Carlo of the peers.
+"""Balls in bins with correlated noise: certified bounds next to the Monte Carlo of the peers.
 
 Run by itself, `python bench/bins.py`, or with the others.  The peers are no dependencies: where
 one is not installed its columns stay empty.

@@ -2,8 +2,8 @@
 
     python bench/bombs.py
 
-A limit of work is decided before the work begins (`accountant/work.py`); here it is seconds and
-memory of a whole process.
+A limit of work is decided before the work begins (`accountant/work_limit.py`); here it is seconds
+and memory of a whole process.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rich.console import Console
 from verdicts import Verdict, grid, progress, seconds, yes
 
 from privplan.accountant import events as ev
-from privplan.accountant.work import MOST_WORK, work_of
+from privplan.accountant.work_limit import MOST_WORK, work_of
 
 MOST_SECONDS, MOST_BYTES = 10.0, 1e9
 

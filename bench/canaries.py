@@ -1,14 +1,30 @@
-"""How much of epsilon 100,000 canaries demonstrate, in one rehearsal, beside real records."""
+"""What canaries demonstrate: shares of epsilon, and the powers of all tiers next to another tree's.
+
+`python bench/canaries.py --beside FOLDER` rehearses every system before every observer, once by the
+package `privplan` that is installed and once by that in FOLDER, by the same seeds, and prints what
+each tier demonstrates by both.
+"""
 
 from __future__ import annotations
 
+import argparse
+import hashlib
+import json
+import os
+import subprocess
+import sys
 import time
 from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
 
+import numpy as np
+from canary_cases import Case, cases, toml
 from rich.console import Console
 from verdicts import Verdict, grid, progress, seconds, yes
 
 from privplan.audit.canaries import claim_tier, rehearse, robust_tier
+from privplan.fl.settings.file import parse
 from privplan.fl.settings.schema import (
     DataSettings,
     PrivacySettings,
@@ -82,3 +98,100 @@ def show(console: Console, quick: bool) -> list[Verdict]:
             )
     console.print(table, NOTE, "", sep="\n")
     return verdicts
+
+
+SEED = 1
+
+
+def powers(case: Case) -> dict[str, Any]:
+    """Return what each tier demonstrates of a case, and what it was shown; or why it cannot be."""
+    settings = parse(toml(case.tables), case.name)
+    try:
+        seen = rehearse(
+            settings, canaries=case.canaries, observer=case.observer, seed=SEED, real=case.real
+        )
+    except Exception as error:  # what one tree refuses, another must refuse in the same words
+        return {"refused": f"{type(error).__name__}: {error}"}
+    arrays = (seen.coins, np.round(seen.observations, 9) + 0.0, seen.groups)
+    digest = hashlib.sha256(b"".join(np.ascontiguousarray(each).tobytes() for each in arrays))
+    pattern = None if seen.pattern is None else np.round(seen.pattern, 12).tolist()
+    facts = (seen.rate, seen.looks, seen.partial, pattern, seen.note, seen.claimed, str(seen.event))
+    shown: dict[str, Any] = {
+        "digest": digest.hexdigest()[:16],
+        "exact": hashlib.sha256(seen.observations.tobytes()).hexdigest()[:16],
+        "shift": float(f"{seen.shift:.12g}"),
+        "facts": repr(facts),
+    }
+    for tier, test in (("claim", claim_tier), ("robust", robust_tier)):
+        try:
+            measured = test(seen)
+        except Exception as error:
+            shown[tier] = f"{type(error).__name__}: {error}"
+        else:
+            shown[tier] = float(measured.value)
+    return shown
+
+
+def measure(only: str) -> None:
+    """Print a line of JSON for every case whose name holds a text."""
+    for case in cases():
+        if only in case.name:
+            began = time.perf_counter()
+            line = {"case": case.name, **powers(case)}
+            print(json.dumps({**line, "seconds": time.perf_counter() - began}), flush=True)
+
+
+def beside(old: Path, only: str) -> bool:
+    """Print the powers by both trees; return whether none is lower here."""
+    installed = Path(sys.modules["privplan"].__file__ or "").parents[1]
+    by_tree = [_measured(tree, only) for tree in (old, installed)]
+    table = grid("Powers by both trees", "<", "<claim", "", "<robust", "", "<shown")
+    lower = 0
+    for name, before in by_tree[0].items():
+        after = by_tree[1][name]
+        if "refused" in before or "refused" in after:
+            same = before.get("refused") == after.get("refused")
+            lower += not same
+            table.add_row(name, "refused by both", "", "", "", "same words" if same else "DIFFERS")
+            continue
+        row = [name]
+        for tier in ("claim", "robust"):
+            row += [_figure(each[tier]) for each in (before, after)]
+            if before[tier] != after[tier]:
+                lower += isinstance(before[tier], str) or not after[tier] >= before[tier]
+        differing = [key for key in ("digest", "shift", "facts") if before[key] != after[key]]
+        exact = "same bits" if before["exact"] == after["exact"] else "same to 1e-9"
+        table.add_row(*row, "DIFFERS: " + ", ".join(differing) if differing else exact)
+    Console(width=150).print(table, f"{len(by_tree[0])} cases, lower or refused in {lower}")
+    return lower == 0
+
+
+def _measured(tree: Path, only: str) -> dict[str, dict[str, Any]]:
+    command = [sys.executable, __file__, "--measure", only]
+    environment = {**os.environ, "PYTHONPATH": str(tree)}
+    made = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True)
+    lines = map(json.loads, made.stdout.decode().splitlines())
+    return {line["case"]: line for line in lines}
+
+
+def _figure(value: float | str) -> str:
+    return "refused" if isinstance(value, str) else f"{value:.6f}"
+
+
+def main() -> None:
+    """Compare two trees, or measure by one."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--beside", type=Path, help="a folder that holds another `privplan`")
+    parser.add_argument("--only", default="", help="cases whose name holds this")
+    parser.add_argument("--measure", metavar="TEXT", help="print figures of this tree alone")
+    given = parser.parse_args()
+    if given.beside is not None:
+        sys.exit(0 if beside(given.beside, given.only) else 1)
+    if given.measure is not None:
+        measure(given.measure)
+    else:
+        show(Console(), quick=False)
+
+
+if __name__ == "__main__":
+    main()

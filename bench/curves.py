@@ -96,7 +96,7 @@ def rows(quick: bool) -> Iterator[Row]:
 def show(console: Console, quick: bool) -> list[Verdict]:
     """Print the table and return what was asked of it."""
     table = grid(
-        "Renyi curves beside dp_accounting",
+        "Renyi curves next to dp_accounting",
         "<case",
         "orders",
         "ours",

@@ -8,7 +8,7 @@ All is under replace-one, at delta 1e-5; `None` stands for no guarantee at all.
                 epsilon2 each, which is proven of a whole client, so of a record as well.
     secprobe    a round claims epsilon2 for the coefficients; of a network nothing is proven, as the
                 sensitivity that was printed is that of a polynomial.  The choice costs nothing
-                beside it: scores are of noisy gradients, on public records.
+                next to it: scores are of noisy gradients, on public records.
     ldp         covariances, once: epsilon1, proven for a record under add-remove
 """
 

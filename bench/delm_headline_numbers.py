@@ -108,7 +108,7 @@ def to_reach(rows: list[Row]) -> list[Row]:
 
 
 def deltas() -> list[Row]:
-    """Return the printed sensitivity of the coefficients beside the one that is proven.
+    """Return the printed sensitivity of the coefficients next to the one that is proven.
 
     L1, replace-one, rows of norm 1 at most, ten classes; the text leaves the relation open.
     """

@@ -136,7 +136,7 @@ def measured(row: Named) -> dict[str, Any]:
 
 
 def agreement() -> dict[str, Any]:
-    """Return a choice by divergence beside a uniform one on many more seeds of digits, no noise.
+    """Return a choice by divergence next to a uniform one on many more seeds of digits, no noise.
 
     `p_value` is that of a t-test of the pairs: five seeds are few to tell two such choices apart.
     """

@@ -1,4 +1,4 @@
-"""The headlines of the text and the program of DISCO, measured again, each beside privplan's.
+"""The headlines of the text and the program of DISCO, measured again, each next to privplan's.
 
     python bench/disco_headlines.py            # prints tables
     python bench/disco_headlines.py --json     # prints what bench/disco_headlines.json holds
@@ -23,7 +23,7 @@ from privplan.audit.demos import DEMOS, run_demo
 from privplan.audit.demos.counting import delta_lower
 from privplan.audit.demos.disco_share_search import search_differences, search_last_shares
 from privplan.fl.crypto import additive
-from privplan.fl.crypto.fixed_point import FixedPoint
+from privplan.fl.crypto.fixed_point_sums import FixedPoint
 from privplan.fl.crypto.keys import Identity
 from privplan.fl.parties.network import Network
 from privplan.fl.secagg.decentralised import Group, decentralised_sum
@@ -263,7 +263,9 @@ def show(console: Console, found: dict[str, Any]) -> None:
             *(f"{each['rms'] / m:.1e}", f"{each['largest'] / m:.1e}"),
             *(f"{each['rms_of_total'] / m:.1e}", str(each["ring"])),
         )
-    search = grid("Searches", "<shares", "bare differences", "told apart", "advantage, at least")
+    search = grid(
+        "Searches", "<shares", "unmasked differences", "told apart", "advantage, at least"
+    )
     for each in found["searches"]:
         search.add_row(
             each["shares"],

@@ -69,7 +69,7 @@ def measured(peers: int, rounds: int, parameters: int, *, transcripts: bool) -> 
     from privplan.accountant.mechanisms import Gaussian
     from privplan.fl.aggregation.share_sums import ShareAggregator
     from privplan.fl.aggregation.sums import PlainAggregator
-    from privplan.fl.crypto.fixed_point import FixedPoint
+    from privplan.fl.crypto.fixed_point_sums import FixedPoint
     from privplan.fl.parties.transcripts import append_transcripts
 
     progress(f"{rounds} rounds of {peers} peers, {parameters:,} parameters")

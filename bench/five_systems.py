@@ -10,7 +10,7 @@ be no bound at its confidence.  A rehearsal reads no record, so one attack is of
 Where a published form cannot be rehearsed, the demonstration of its weakness (`privplan audit
 demo`) stands for it, by name and in the setting of the paper.
 
-Writes `five_systems.json` beside this file, and the table into the README between its marks.
+Writes `five_systems.json` next to this file, and the table into the README between its marks.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from privplan.audit.attack import AttackRequest, attack
 from privplan.audit.budget import audit_budget
 from privplan.audit.demos import DEMOS, run_demo
 from privplan.fl.parties.network import Network
-from privplan.fl.running.lifecycle import Outcome
+from privplan.fl.running.run_and_resume import Outcome
 from privplan.fl.shuffling import Terms
 
 SEEDS: Final = 5

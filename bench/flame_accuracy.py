@@ -1,4 +1,4 @@
-"""Accuracy of FLAME's protocols on digits, by noise, beside central noise, local noise and none.
+"""Accuracy of FLAME's protocols on digits, by noise, next to central noise, local noise and none.
 
     python bench/flame_accuracy.py bench/flame_accuracy.json
 

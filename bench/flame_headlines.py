@@ -135,7 +135,7 @@ def row(data: Records, group: str, name: str, case: Case) -> dict[str, Any]:
 
 
 def gap_table(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the paper's gaps beside those at each equality, in points of accuracy."""
+    """Return the paper's gaps next to those at each equality, in points of accuracy."""
     found = {(each["group"], each["name"]): each["accuracy"] for each in rows}
     topk = {
         "equal local": found["headline", "topk"],

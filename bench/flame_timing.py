@@ -27,9 +27,8 @@ from privplan.accountant.mechanisms import Gate
 from privplan.accountant.odometer import Odometer
 from privplan.accountant.randomness import Streams
 from privplan.fl.data.federation import Federation
-from privplan.fl.flame.settings import FlameSettings
+from privplan.fl.flame.settings import DOUBLE, SIMPLE, FlameSettings, Protocol
 from privplan.fl.flame.system import Flame
-from privplan.fl.flame.terms import DOUBLE, SIMPLE, Protocol
 from privplan.fl.frame.privacy import PrivacyTarget
 from privplan.fl.frame.setup import Setup
 from privplan.fl.settings.schema import SecuritySettings, TrainingSettings

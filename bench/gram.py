@@ -1,4 +1,4 @@
-"""The exact integer Gram matrix of rows in a file, beside numpy's product of the same floats.
+"""The exact integer Gram matrix of rows in a file, next to numpy's product of the same floats.
 
 `python bench/gram.py FOLDER ours|numpy NORM` measures one of them in a process of its own.
 """

@@ -15,7 +15,7 @@ from privplan.accountant import events as ev
 from privplan.accountant import records
 from privplan.audit.verify import verify
 from privplan.fl.log import LogWriter
-from privplan.fl.log.canonical import canonical
+from privplan.fl.log.hash_chain import canonical
 
 VERIFIED_LINES, MAX_VERIFY_SECONDS = 10_000, 1.0
 MAX_RATIO = 1.5

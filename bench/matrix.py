@@ -1,4 +1,4 @@
-"""The sensitivity of correlated noise, beside jax_privacy and opake: values and CPU time.
+"""The sensitivity of correlated noise, next to jax_privacy and opake: values and CPU time.
 
 Run by itself, `python bench/matrix.py`, or with the others.  The peers are no dependencies: where
 one is not installed its columns stay empty.

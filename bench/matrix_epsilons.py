@@ -1,4 +1,4 @@
-"""Epsilon of runs with correlated noise, beside jax_privacy and opake: one Gaussian, and cycles.
+"""Epsilon of runs with correlated noise, next to jax_privacy and opake: one Gaussian, and cycles.
 
 Run by itself, `python bench/matrix_epsilons.py`, or with the others.  The peers are no
 dependencies: where one is not installed its rows are missing.

@@ -1,4 +1,4 @@
-"""Noise for an attack risk, beside riskcal: the same noise, how long it takes, and what it saves.
+"""Noise for an attack risk, next to riskcal: the same noise, how long it takes, and what it saves.
 
 Run by itself, `python bench/risk.py`, or with the others.  riskcal is no dependency: where it is
 not installed its columns stay empty.
@@ -20,7 +20,7 @@ from verdicts import Verdict, grid, progress, seconds
 
 import privplan as pp
 from privplan import events as ev
-from privplan.accountant.targets import risk_target
+from privplan.accountant.calibration_targets import risk_target
 
 PEER = "riskcal"
 
@@ -172,7 +172,7 @@ def show(console: Console, quick: bool) -> list[Verdict]:
 
 def _table(measured: list[Row], peer: str) -> Table:
     table = grid(
-        f"Attack risk: noise beside {peer}",
+        f"Attack risk: noise next to {peer}",
         "<target; rate, steps",
         "ours",
         peer,
@@ -251,7 +251,7 @@ def verdicts(measured: list[Row]) -> list[Verdict]:
     if ratios:
         asked.append(
             Verdict(
-                f"attack risk: speed beside {PEER}",
+                f"attack risk: speed next to {PEER}",
                 f"{LEAST_RATIO:g}x or more",
                 f"{min(ratios):.0f}x to {max(ratios):.0f}x",
                 min(ratios) >= LEAST_RATIO,

@@ -1,4 +1,4 @@
-"""privplan beside its peers, in one run: `python bench/run.py [--quick]`.
+"""privplan next to its peers, in one run: `python bench/run.py [--quick]`.
 
 Prints tables with times and ratios, then what was asked and whether it was reached.  Every number
 is measured in this run on this machine; nothing is asserted, because times belong to a machine.

@@ -1,4 +1,4 @@
-"""Masked sums of a million parameters, all parties and the server, beside Flower's SecAgg+."""
+"""Masked sums of a million parameters, all parties and the server, next to Flower's SecAgg+."""
 
 from __future__ import annotations
 

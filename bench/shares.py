@@ -42,7 +42,7 @@ def show(console: Console) -> list[Verdict]:
 
 def _measured() -> tuple[float, int, float]:
     """Return CPU seconds of all peers, the most bytes that one sent, and the largest error."""
-    from privplan.fl.crypto.fixed_point import FixedPoint
+    from privplan.fl.crypto.fixed_point_sums import FixedPoint
     from privplan.fl.crypto.keys import Identity
     from privplan.fl.parties.network import Network
     from privplan.fl.secagg.decentralised import Group, decentralised_sum

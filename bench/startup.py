@@ -19,7 +19,7 @@ COMMANDS = (
 )
 
 FLOOR = "import scipy.special"
-"""What every command that computes must load: shown beside the commands."""
+"""What every command that computes must load: shown next to the commands."""
 
 NOTE = """\
 Each is a new process, after one that warms the disk; CPU is its own time, which other load on the
@@ -45,8 +45,8 @@ def show(console: Console, environment: dict[str, str], quick: bool) -> list[Ver
         table.add_row(f"privplan {arguments}", limit, *_cells(timed), yes(reached))
         name = f"process privplan {arguments.split()[0]}"
         verdicts.append(Verdict(name, limit, seconds(timed.seconds), reached))
-    bare = processes([sys.executable, "-c", FLOOR], environment, runs)
-    table.add_row(f"python -c '{FLOOR}', for comparison", "", *_cells(bare), "")
+    floor = processes([sys.executable, "-c", FLOOR], environment, runs)
+    table.add_row(f"python -c '{FLOOR}', for comparison", "", *_cells(floor), "")
     console.print(table, NOTE, "", sep="\n")
     return verdicts
 

@@ -30,7 +30,7 @@ DATA = {"breast-cancer": 6.0, "digits": 4.0}
 COMPONENTS = 8
 PCA_EPSILONS = (0.5,)
 """Its PCA samples directions by rejection: 28 CPU seconds a fit of 30 columns at epsilon .5; at 1
-five fits did not end in 30 minutes beside other work, and at 8 not one in four."""
+five fits did not end in 30 minutes next to others work, and at 8 not one in four."""
 
 
 def main(target: Path) -> None:

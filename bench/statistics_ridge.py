@@ -1,4 +1,4 @@
-"""The ridge that is chosen from released values, beside fixed multiples, on synthetic data.
+"""The ridge that is chosen from released values, next to fixed multiples, on synthetic data.
 
 By this table, and by no data set of people, the rule of `fl/statistics/noise_split.py` was chosen.
 """

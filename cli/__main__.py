@@ -16,7 +16,7 @@ def main() -> None:
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second one would cut off the sentence
         from .terminal import output
-        from .terminal.output import Interruption
+        from .terminal.exit_codes import Interruption
 
         sys.exit(output.fail(Interruption(), as_json="--json" in sys.argv[1:]))
 

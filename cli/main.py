@@ -32,8 +32,8 @@ from .commands.report import report
 from .commands.run import run
 from .inputs import defaults_file
 from .inputs.request import keys_of
-from .terminal import output
-from .terminal.output import Interruption
+from .terminal import exit_codes, output
+from .terminal.exit_codes import Interruption
 
 KEYS_BY_TABLE: Final = {
     "account": keys_of(AccountRequest),
@@ -71,7 +71,7 @@ class Commands(typer.core.TyperGroup):
                 windows_expand_args=windows_expand_args,
                 **extra,
             )
-            if code == output.INTERRUPTED:  # Typer makes an exit of every interruption
+            if code == exit_codes.INTERRUPTED:  # Typer makes an exit of every interruption
                 code = output.fail(Interruption(), as_json=as_json)
         except Exception as error:
             if not standalone_mode:
@@ -80,7 +80,7 @@ class Commands(typer.core.TyperGroup):
         if not standalone_mode:
             return code
         output.discard_unwritten()
-        sys.exit(code if isinstance(code, int) else output.OK)
+        sys.exit(code if isinstance(code, int) else exit_codes.OK)
 
 
 def _variables(group: typer.core.TyperGroup) -> Iterator[str]:
@@ -147,7 +147,7 @@ def privplan(
     # Help that nobody asked for is an error of usage, so it goes to standard error.
     if context.invoked_subcommand is None:
         typer.echo(context.get_help(), err=True)
-        raise typer.Exit(output.USAGE)
+        raise typer.Exit(exit_codes.USAGE)
 
 
 # In the order in which the help lists them.
@@ -170,7 +170,7 @@ def _group(
     def usage(context: typer.Context) -> None:
         if context.invoked_subcommand is None:
             typer.echo(context.get_help(), err=True)
-            raise typer.Exit(output.USAGE)
+            raise typer.Exit(exit_codes.USAGE)
 
     group.callback(invoke_without_command=True)(usage if alone is None else alone)
 

@@ -45,7 +45,7 @@ WITHOUT_TORCH: Final = (
 MODULES: Final = """
 import doctest, importlib, importlib.util, pathlib, sys
 root, failed, lacking, count = pathlib.Path(sys.argv[1]), 0, [], 0
-trains = () if importlib.util.find_spec("torch") else ("privplan.fl.running.lifecycle",)
+trains = () if importlib.util.find_spec("torch") else ("privplan.fl.running.run_and_resume",)
 for floor in ("accountant", "audit", "fl", "cli"):
     for path in sorted((root / floor).rglob("*.py")):
         parts = path.relative_to(root).with_suffix("").parts

@@ -18,7 +18,7 @@ from privplan.accountant import events as ev
 from privplan.accountant.composition import Composition
 from privplan.accountant.engines.pld.ask import cap
 from privplan.accountant.errors import InvalidInput, Unsupported
-from privplan.accountant.work import MOST_WORK, require_little_work, work_of
+from privplan.accountant.work_limit import MOST_WORK, require_little_work, work_of
 from privplan.audit.check import bounds
 from privplan.audit.check.phase_classes import MANY, MOST_PHASE_WORK
 from privplan.audit.readers import opacus

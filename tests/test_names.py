@@ -22,7 +22,7 @@ EXCEPTIONS: Final[dict[str, str]] = {
     "audit/attack_methods/seeds.py": "one search is for the seed of a published protocol",
     "audit/demos/*": "each demonstration refutes a claim of one published system",
     "cli/pages/attack.txt": "a text of help: on which system its table of canaries was measured",
-    "cli/reports/claims.py": "the title of a published method, beside those of the others",
+    "cli/reports/claims.py": "the title of a published method, with those of the others",
     "cli/pages/delm.txt": "a page of help about a published method and the systems that run it",
     "cli/pages/disco.txt": "a page of help about a published method",
     "cli/pages/fedpower.txt": "a page of help about a published method and the systems that run it",

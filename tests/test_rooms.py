@@ -15,7 +15,7 @@ ROOMS: Final[dict[str, str]] = {
     "accountant": "events to guarantees, targets to noise: no learning, no terminal",
     "accountant/amplification": "how sampling, shuffling and grouping change a guarantee",
     "accountant/amplification/shuffling": "bounds on what a shuffler adds to local randomizers",
-    "accountant/claims": "what published systems claim, beside what can be proven",
+    "accountant/claims": "what published systems claim, and what can be proven",
     "accountant/curves": "whole curves of an event, and the numbers that stand for one",
     "accountant/engines": "the ways from an event to a number, independent of one another",
     "accountant/engines/pld": "privacy loss distributions on a grid, bounded from both sides",

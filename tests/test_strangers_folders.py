@@ -26,7 +26,7 @@ from privplan.audit.configuration.logged_settings import path_in, require_same_f
 from privplan.cli.inputs import curve_file
 from privplan.cli.inputs.run_files import read_source
 from privplan.cli.main import KEYS_BY_TABLE, app
-from privplan.cli.terminal import output
+from privplan.cli.terminal import exit_codes, output
 from privplan.cli.terminal.output import table
 from privplan.fl.datasets import idx
 from privplan.fl.parties.network import Message
@@ -201,7 +201,7 @@ def test_an_output_that_takes_nothing_is_no_fault_of_ours(
     monkeypatch.setattr(sys, "stdout", Full())
     with pytest.raises(OSError) as stopped:
         output.show(report, as_json=False, quiet=False)
-    assert output.fail(stopped.value, as_json=False) == output.NOT_COMPUTABLE
+    assert output.fail(stopped.value, as_json=False) == exit_codes.NOT_COMPUTABLE
     assert "could not be written: No space left on device" in capsys.readouterr().err
     monkeypatch.setattr(sys, "stdout", None)
     output.show(report, as_json=False, quiet=False)

@@ -32,11 +32,11 @@ against (1/b) sum N(-m_i) dominates, and the same comparison holds.
 **Some bins at a time.**  One of the bins r, r + b/n, r + 2 b/n, ... (rounded down, modulo b), at a
 uniform r, is a uniform bin, so revealing r leaves n bins that are at least floor(b/n) apart, which
 overlap less.  If their Gram matrix is at most h on the diagonal and c elsewhere, they are dominated
-by m_i = (sqrt(c), sqrt(h - c) e_i): a Gaussian of sensitivity sqrt(c), which hides nothing, beside
+by m_i = (sqrt(c), sqrt(h - c) e_i): a Gaussian of sensitivity sqrt(c), which hides nothing, with
 random allocation, 1 of n, of one of sensitivity sqrt(h - c).
 
 **From below**, where all H_ik >= 0: blocks of g bins, with H at least h' inside a block and c'
-anywhere, attain a Gaussian of sensitivity sqrt(c') beside 1 of b/g of one of sensitivity
+anywhere, attain a Gaussian of sensitivity sqrt(c') with 1 of b/g of one of sensitivity
 sqrt(h' - c').  Bins may be set to m_i = 0 besides: then k blocks attain, with the probability
 k g / b of a bin in them, 1 of k of sensitivity sqrt(h').  And y along sum_i m_i, which is what
 shows most of every bin, attains the average of N(u_i, 1) against N(0, 1), with
@@ -100,7 +100,7 @@ SPACINGS: Final = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128,
 
 @dataclass(frozen=True)
 class HiddenBins:
-    """A Gaussian whose mean moves by sqrt(`shared`) whatever the bin is, beside 1 of `bins`
+    """A Gaussian whose mean moves by sqrt(`shared`) whatever the bin is, with 1 of `bins`
     Gaussians that is moved by sqrt(`hidden`); both in squared standard deviations of the noise.
 
     With probability 1 - `share` none is moved at all; `shared` is 0 where that can be.
@@ -121,7 +121,7 @@ class HiddenBins:
 
 @dataclass(frozen=True)
 class BinRing:
-    """`bins` means on a circle, beside a Gaussian moved by sqrt(`shared`): their Gram matrix is
+    """`bins` means on a circle, with a Gaussian moved by sqrt(`shared`): their Gram matrix is
     `hidden` on the diagonal, `near` between neighbours, 0 elsewhere, in variances of the noise."""
 
     bins: int

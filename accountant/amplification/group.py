@@ -318,7 +318,7 @@ def _chord(table: FloatArray, b: FloatArray) -> FloatArray:
     """Return an upper bound on R at order 1 + b, from its values at the nodes."""
     position = np.log2(np.maximum(b, _ORDER_NODES[0])) * NODES_PER_DOUBLING - _FIRST_NODE
     index = np.clip(position.astype(np.intp), 0, _ORDER_NODES.size - 2)
-    # The logarithm may be a unit off beside a node.
+    # The logarithm may be a unit off near a node.
     index = np.where(_ORDER_NODES[index] > b, np.maximum(index - 1, 0), index)
     index = np.where(
         _ORDER_NODES[index + 1] < b, np.minimum(index + 1, _ORDER_NODES.size - 2), index

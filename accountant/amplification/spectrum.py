@@ -63,7 +63,7 @@ class Lattice:
         width: float,
         points: int,
     ) -> Lattice:
-        """Spread each value onto the two lattice points beside it, and tilt.
+        """Spread each value onto the two lattice points next to it, and tilt.
 
         The quotient is raised by more than its rounding error, so X only moves up; what is left
         after `floor` is exact.

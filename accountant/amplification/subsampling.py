@@ -15,7 +15,7 @@ the place.  So both are at most delta(eps).
 **Each with probability q**, independently and secretly.  Whoever does not join sends "nothing"; how
 many do is visible anyway.  So this is a plain shuffle of n messages by the randomizer that says
 "nothing" with probability 1 - q, whatever the value: its blanket has the mass (1 - q) there, where
-L = 1 - e^eps, and q times that of the randomizer.  A bare local epsilon has, in convex order, no
+L = 1 - e^eps, and q times that of the randomizer.  A stated local epsilon has, in convex order, no
 larger terms than binary randomized response (`clones`), also after this.
 
 Source: Balle, Barthe, Gaboardi 2018, arXiv 1807.01647, for m of n under replace-one; the other is
@@ -63,7 +63,7 @@ def drawn_profile(event: ev.Event, profile_of: Callable[[int], Profile]) -> Prof
     if isinstance(event, ev.Poisson) and isinstance(inner, ev.Shuffle):
         if event.rate == 1.0:
             return profile_of(inner.users)
-        # A bare epsilon: binary randomized response has the largest terms in convex order.
+        # A stated epsilon: binary randomized response has the largest terms in convex order.
         randomizer = randomizer_of(inner.event)
         if isinstance(inner.event, ev.Local):
             randomizer = ResponseRandomizer(inner.event.epsilon, 2)
@@ -140,7 +140,7 @@ def poisson_drawn(randomizer: Randomizer, users: int, rate: float) -> Profile:
     """Return the bound when each of `users` joins with probability `rate`, and then shuffles.
 
     The blanket bound of `users` messages that say "nothing" with probability 1 - `rate`.  The draw
-    is independent, fresh and secret; replace-one.  For a bare local epsilon give binary
+    is independent, fresh and secret; replace-one.  For a stated local epsilon give binary
     randomized response.
     """
     users, rate = validate.count(users=users), validate.probability(rate=rate)

@@ -1,1 +1,1 @@
-"""Five published systems: what they claim, exactly as printed, beside what can be proven."""
+"""Five published systems: what they claim, exactly as printed, and what can be proven."""

@@ -183,7 +183,7 @@ def _training_logistic(data: str) -> Claim:
     bound = {"coordinate": "|x_j| <= 1", "l2": "|x| <= 1"}[data]
     why = (
         "The number holds although its argument does not: noise for an L1 sensitivity of 38,808 "
-        "is large beside what one record moves in L2."
+        "is large against what one record moves in L2."
     )
     return _row(
         f"training, linear logistic, {bound}",

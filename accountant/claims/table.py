@@ -1,6 +1,6 @@
 """The table of claims: every row of every system, computed when it is asked for.
 
-A row is one published privacy number beside what can be proven, and the rule that judges it.
+A row is one published privacy number next to what can be proven, and the rule that judges it.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from .. import validate
-from ..decoding import nearest
 from ..errors import InvalidInput
+from ..nearest_names import nearest
 
 
 @dataclass(frozen=True)

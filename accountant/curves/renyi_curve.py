@@ -23,7 +23,6 @@ from .. import validate
 from ..amplification.group import Divergence
 from ..arrays import FloatArray
 from ..composition import Composition, Leaf
-from ..decoding import named_keywords
 from ..engines import rdp as _rdp  # noqa: F401  (it enters the curves of all events)
 from ..engines.base import guarded
 from ..engines.rdp.conversion import epsilon_at_orders, log_delta_at_orders
@@ -31,6 +30,7 @@ from ..engines.rdp.curves import Curve, curve
 from ..engines.rdp.moments import RENYI_OUTWARD_FACTOR
 from ..errors import InvalidInput
 from ..guarantee import Bounds, Guarantee, Step, agreed, unique_steps
+from ..nearest_names import named_keywords
 from ..neighbours import Neighbours, as_neighbours
 from ..schedules import shown
 
@@ -278,10 +278,10 @@ def from_rdp(
 
 
 def _relation_of(curve: RenyiCurve, values: object, neighbours: str | None) -> str:
-    """Return the relation of a curve; refuse values beside it, and another relation."""
+    """Return the relation of a curve; refuse values with it, and another relation."""
     if values is not None:
         raise InvalidInput(
-            "`values` are given beside a curve, which has its own.",
+            "`values` are given with a curve, which has its own.",
             "A curve of `rdp` holds orders and upper bounds.",
             "Give from_rdp(curve, delta=1e-5).",
         )

@@ -30,7 +30,7 @@ _TEST: Final = Step(
 
 _COUNTED: Final = Step(
     "shuffling",
-    "The count of ones is all that binary responses show; every crowd of zeros and ones is tried.",
+    "The count of ones is all that binary responses show; every cohort of zeros and ones is tried.",
     "derived in amplification/shuffling/binary_counts.py",
 )
 

@@ -53,7 +53,7 @@ def correlated_noise(event: ev.MatrixGaussian, neighbours: Neighbours) -> Correl
     """Return the two Gaussian releases; contribution bounds count as in any sum.
 
     Raises `InvalidInput` for a singular strategy and a participation that does not fit it,
-    `Unsupported` for noise that is nothing beside the sensitivity.
+    `Unsupported` for noise that is nothing against the sensitivity.
 
     >>> event = ev.MatrixGaussian(3.0, ev.TreeStrategy(8, 2), ev.SingleParticipation())
     >>> round(correlated_noise(event, "add-remove").dominating.noise_multiplier, 9)
@@ -70,7 +70,7 @@ def correlated_noise(event: ev.MatrixGaussian, neighbours: Neighbours) -> Correl
     if least == 0.0:
         raise Unsupported(
             f"A unit moves C x by {upper:.3g} contribution bounds, and noise "
-            f"{event.noise_multiplier:.3g} is nothing beside that.",
+            f"{event.noise_multiplier:.3g} is nothing against that.",
             "Their ratio is below all numbers.",
             "Give more noise, or scale the strategy and the noise alike.",
         )

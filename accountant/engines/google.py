@@ -21,7 +21,7 @@ from ..composition import Composition, Leaf
 from ..errors import Unsupported
 from ..guarantee import Bounds, Neighbours, Step, unique_steps
 from .base import Answer, Registry, contribution
-from .comparison import (
+from .library_workarounds import (
     LIBRARY_OUTWARD_RELATIVE,
     NUMERIC_FAILURES,
     Library,
@@ -68,7 +68,7 @@ class GoogleEngine:
     `discretisation` is the width of the grid of losses, a number above 0: narrower is tighter
     (the excess in epsilon is about 0.6 x runs x discretisation^2) and slower in proportion.
 
-    Neighbours: all three for unsampled sums and bare parameters and for Poisson-sampled Gaussian
+    Neighbours: all three for unsampled sums and stated parameters and for Poisson-sampled Gaussian
     noise; add-remove and zero-out for other Poisson-sampled sums.
 
     Raises `Unsupported` for every other event, and where the grid would not fit into memory.

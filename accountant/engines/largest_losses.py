@@ -68,7 +68,7 @@ from .shuffled_epochs import replaced_release
 _SUMS: Final = (ev.Laplace, ev.DiscreteLaplace)
 _NOISY: Final = (*_SUMS, ev.Gaussian, ev.DiscreteGaussian)
 _MIXED: Final = (ev.ShuffledBatches, ev.SampledShuffle)
-_BARE: Final = (ev.Pure, ev.Local, ev.Exponential, ev.RandomizedResponse, ev.Approximate)
+_STATED: Final = (ev.Pure, ev.Local, ev.Exponential, ev.RandomizedResponse, ev.Approximate)
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ def _response(event: ev.RandomizedResponse, neighbours: Neighbours) -> LargestLo
 @largest_losses.register(ev.Pure)
 @largest_losses.register(ev.Local)
 @largest_losses.register(ev.Exponential)
-def _bare(event: ev.Pure | ev.Local | ev.Exponential, neighbours: Neighbours) -> LargestLosses:  # noqa: ARG001
+def _stated(event: ev.Pure | ev.Local | ev.Exponential, neighbours: Neighbours) -> LargestLosses:  # noqa: ARG001
     return LargestLosses.alike(
         Range(0.0, event.epsilon),
         f"`{event.type}` states epsilon {event.epsilon:g}, for the relation of this account.",
@@ -195,7 +195,7 @@ def _poisson(event: ev.Poisson, neighbours: Neighbours) -> LargestLosses:
         raise _unknown(f"Poisson sampling of `{sized.type}`", sampled_instead(inner))
     if rate == 0.0:
         return LargestLosses.alike(Range(0.0, 0.0), "A rate of 0 releases nothing about anybody.")
-    if neighbours != "add-remove" and _holds_bare(inner):
+    if neighbours != "add-remove" and _holds_stated(inner):
         # The same sample holds one value or the other, so it shows no more than the release.
         how = "sampled, which is not seen to gain where two values are compared."
         return largest_losses(inner, neighbours).then(how, exact=False)
@@ -365,9 +365,9 @@ def _two_steps(inner: ev.Event) -> ev.Event:
     return parts.single
 
 
-def _holds_bare(event: ev.Event) -> bool:
+def _holds_stated(event: ev.Event) -> bool:
     """Return whether an event, or one inside it, only states a number, for some relation."""
-    return any(isinstance(each, _BARE) for each in events_inside(event))
+    return any(isinstance(each, _STATED) for each in events_inside(event))
 
 
 def _unknown(what: str, next_step: str = "") -> Unsupported:

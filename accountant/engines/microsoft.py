@@ -26,60 +26,15 @@ from ..arrays import FloatArray
 from ..composition import Composition
 from ..errors import Unsupported
 from ..guarantee import Bounds, Neighbours, Step, unique_steps
-from .base import Answer, Registry, contribution, refuse_unattained
-from .comparison import (
+from .base import Answer, refuse_unattained
+from .library_workarounds import (
     LIBRARY_OUTWARD_RELATIVE,
-    NUMERIC_FAILURES,
-    Library,
-    laplace_step,
-    parameters_step,
-    release_step,
-    sampling_step,
 )
-
-_PRV: Final = (
-    "prv_accountant 0.2; Gopi, Lee, Wutschitz: Numerical Composition of Differential Privacy, "
-    "arXiv 2106.02848"
-)
-_PRV_ACCOUNTANT: Final = Library(
-    "prv_accountant",
-    (*NUMERIC_FAILURES, AssertionError, RuntimeError),
-    "Allow it another error, MicrosoftEngine(eps_error=...), or leave the choice of the engine to "
-    "privplan.",
-    trailing=".",
-)
+from .microsoft_losses import PRV, PRV_ACCOUNTANT, LeafLoss, LossVariable, leaf_loss
 
 MESH_RENYI_ORDERS: Final = (*range(2, 64), 96, 128, 256)
 MAX_MESH_POINTS: Final = 2**22
 MIN_DELTA_SLACK: Final = 1e-10
-
-
-@dataclass(frozen=True)
-class _LossVariable:
-    """One privacy loss random variable as the library takes it, and its exact mean."""
-
-    prv: Any
-    mean: float
-
-
-@dataclass(frozen=True)
-class _Loss:
-    """What one leaf loses, one way round and the other.
-
-    `renyi` bounds the Renyi divergence of both at an integer order; `atom` is the largest finite
-    loss that has a probability of its own; `attained` says that one pair of data sets has exactly
-    this loss in every round, so that a lower bound for it is one for the mechanism.
-    """
-
-    forwards: _LossVariable
-    backwards: _LossVariable
-    renyi: Callable[[int], float]
-    step: Step
-    atom: float = 0.0
-    attained: bool = True
-
-
-_loss: Final[Registry[_Loss]] = Registry("microsoft")
 
 
 @dataclass(frozen=True)
@@ -93,13 +48,13 @@ class _Composition:
     def epsilon(self, delta: float) -> tuple[float, float]:
         """Return bounds on epsilon at `delta`."""
         read = self.result.compute_epsilon
-        lower, _, upper = _PRV_ACCOUNTANT.call(lambda: read(delta, self.slack, self.error))
+        lower, _, upper = PRV_ACCOUNTANT.call(lambda: read(delta, self.slack, self.error))
         return _checked(float(lower), float(upper))
 
     def delta(self, epsilon: float) -> tuple[float, float]:
         """Return bounds on delta at `epsilon`."""
         read = self.result.compute_delta_estimate
-        lower, upper = _PRV_ACCOUNTANT.call(
+        lower, upper = PRV_ACCOUNTANT.call(
             lambda: (float(read(epsilon + self.error)), float(read(epsilon - self.error)))
         )
         return _checked(lower - self.slack, upper + self.slack)
@@ -159,9 +114,9 @@ class MicrosoftEngine:
         """Return the larger reading of both directions, outward, and never above `most`."""
         refuse_unattained(composition, self.name)
         with np.errstate(all="ignore"):
-            parts = _PRV_ACCOUNTANT.call(
+            parts = PRV_ACCOUNTANT.call(
                 lambda: [
-                    (_loss(leaf.event, neighbours), leaf.count)
+                    (leaf_loss(leaf.event, neighbours), leaf.count)
                     for leaf in composition
                     if not (isinstance(leaf.event, ev.Poisson) and leaf.event.rate == 0.0)
                 ]
@@ -174,16 +129,16 @@ class MicrosoftEngine:
                 readings = [read(total) for total in totals]
         lower, upper = (max(ends) for ends in zip(*readings, strict=True))
         attained = all(loss.attained for loss in losses)
-        composed = Step("composition", f"{runs} loss variables are convolved by FFT.", _PRV)
+        composed = Step("composition", f"{runs} loss variables are convolved by FFT.", PRV)
         conversion = Step(
             "conversion",
             f"The bounds are those of prv_accountant at an error of {self._error:g} in epsilon; "
             + (
                 "the lower end is that of a pair of data sets which attains every loss."
                 if attained
-                else "the lower end is 0, because a bare parameter is only an upper bound."
+                else "the lower end is 0, because a stated parameter is only an upper bound."
             ),
-            _PRV,
+            PRV,
             (
                 "Both directions were composed and the larger answer was taken.",
                 "The error of the library's means, times the count, was added to the width.",
@@ -196,7 +151,7 @@ class MicrosoftEngine:
         return Answer(Bounds(low, high), unique_steps(steps))
 
     def _compositions(
-        self, losses: Sequence[_Loss], counts: Sequence[int], slack: float
+        self, losses: Sequence[LeafLoss], counts: Sequence[int], slack: float
     ) -> list[_Composition]:
         """Return the composition of one direction or, where they differ, of both."""
         reach = _reach(losses, counts, self._error, slack)
@@ -209,12 +164,12 @@ class MicrosoftEngine:
 
 def _checked(lower: float, upper: float) -> tuple[float, float]:
     if math.isnan(lower) or math.isnan(upper) or lower > upper:
-        raise _PRV_ACCOUNTANT.refusal(f"It answered [{lower}, {upper}].")
+        raise PRV_ACCOUNTANT.refusal(f"It answered [{lower}, {upper}].")
     return lower, upper
 
 
 def _compose(
-    variables: Sequence[_LossVariable],
+    variables: Sequence[LossVariable],
     counts: Sequence[int],
     error: float,
     slack: float,
@@ -253,10 +208,10 @@ def _compose(
             result = accountant.compute_composition(list(counts))
         return _Composition(result, error + drift, slack + rounding)
 
-    return _PRV_ACCOUNTANT.call(build)
+    return PRV_ACCOUNTANT.call(build)
 
 
-def _reach(losses: Sequence[_Loss], counts: Sequence[int], error: float, slack: float) -> float:
+def _reach(losses: Sequence[LeafLoss], counts: Sequence[int], error: float, slack: float) -> float:
     """Return how far the mesh must reach: Remark 5.6, from Renyi bounds at integer orders."""
     runs = sum(counts)
     curves = [np.array([loss.renyi(order) for order in MESH_RENYI_ORDERS]) for loss in losses]
@@ -283,161 +238,3 @@ def _epsilon_of(curve: FloatArray, delta: float) -> float:
     orders = np.array(MESH_RENYI_ORDERS, dtype=float)
     epsilons = curve + np.log1p(-1.0 / orders) - np.log(delta * orders) / (orders - 1.0)
     return float(np.min(np.where(np.isnan(epsilons), np.inf, epsilons)))
-
-
-# --- one function per event ---------------------------------------------------------------------
-
-
-@_loss.register(ev.Gaussian)
-def _gaussian(event: ev.Gaussian, neighbours: Neighbours) -> _Loss:
-    from prv_accountant import GaussianMechanism
-
-    sensitivity = contribution(neighbours)
-    noise = event.noise_multiplier / sensitivity
-    squared = noise**-2.0
-    variable = _LossVariable(GaussianMechanism(noise), squared / 2.0)
-    how = (
-        f"Gaussian noise of {event.noise_multiplier:g} contribution bounds against a sum that "
-        f"moves by {sensitivity}."
-    )
-    step = release_step(how, neighbours, _PRV)
-    return _Loss(variable, variable, lambda order: order * squared / 2.0, step)
-
-
-@_loss.register(ev.Laplace)
-def _laplace(event: ev.Laplace, neighbours: Neighbours) -> _Loss:
-    from prv_accountant import LaplaceMechanism
-
-    largest = contribution(neighbours) / event.noise_multiplier
-    variable = _LossVariable(LaplaceMechanism(mu=largest), largest + math.expm1(-largest))
-
-    def renyi(order: int) -> float:
-        twice = 2.0 * order - 1.0
-        return _two_point(order, math.log(order / twice), math.log((order - 1.0) / twice), largest)
-
-    step = laplace_step(event, neighbours, _PRV)
-    return _Loss(variable, variable, renyi, step, atom=largest)
-
-
-@_loss.register(ev.Pure)
-@_loss.register(ev.Approximate)
-def _parameters(event: ev.Pure | ev.Approximate, neighbours: Neighbours) -> _Loss:
-    from prv_accountant import ApproximateDPMechanism
-
-    epsilon, delta = event.epsilon, event.delta if isinstance(event, ev.Approximate) else 0.0
-    if delta == 1.0 or epsilon > 700.0:
-        raise Unsupported(
-            f"The microsoft engine cannot represent ({epsilon:g}, {delta:g})-DP.",
-            "The library divides by 1 - delta and by 1 + e^epsilon.",
-            "Leave the choice of the engine to privplan.",
-        )
-    mean = epsilon * math.tanh(epsilon / 2.0)
-    variable = _LossVariable(ApproximateDPMechanism(epsilon, delta), mean)
-
-    def renyi(order: int) -> float:
-        likely = -math.log1p(math.exp(-epsilon))
-        return _two_point(order, likely, likely, epsilon)
-
-    step = parameters_step(epsilon, delta, neighbours, _PRV)
-    return _Loss(variable, variable, renyi, step, atom=epsilon, attained=False)
-
-
-def _two_point(order: int, log_up: float, log_down: float, loss: float) -> float:
-    """Return 1/(a-1) log(u e^((a-1) loss) + v e^(-a loss)) from log u and log v."""
-    moment = np.logaddexp(log_up + (order - 1.0) * loss, log_down - order * loss)
-    return float(moment) / (order - 1.0)
-
-
-@_loss.register(ev.Poisson)
-def _poisson(event: ev.Poisson, neighbours: Neighbours) -> _Loss:
-    if event.rate == 1.0:
-        return _loss(event.event, neighbours)
-    if not isinstance(event.event, ev.Gaussian):
-        raise Unsupported(
-            "The microsoft engine has no mathematics for Poisson sampling of "
-            f"`{event.event.type}`.",
-            "prv_accountant has the loss of sampled Gaussian noise only.",
-            "Leave the choice of the engine to privplan.",
-        )
-    if neighbours == "replace-one":
-        raise Unsupported(
-            "The microsoft engine has no mathematics for Poisson sampling when one unit is "
-            "replaced.",
-            "prv_accountant compares a sample with a unit to one without it.",
-            "Ask for add-remove, or leave the choice of the engine to privplan.",
-        )
-    from prv_accountant import PoissonSubsampledGaussianMechanism
-
-    rate, noise = event.rate, event.event.noise_multiplier
-    removed = PoissonSubsampledGaussianMechanism(sampling_probability=rate, noise_multiplier=noise)
-    forward, backward = _sampled_means(rate, noise)
-    how = (
-        f"Gaussian noise {noise:g} on a Poisson sample of rate q = {rate:g}: "
-        "(1-q) N(0) + q N(1) against N(0), both ways round."
-    )
-    source = (
-        f"{_PRV}; for the way round that the library lacks, Zhu, Dong, Wang, arXiv 2106.08567; "
-        "its Renyi divergence is the smaller one (Mironov, Talwar, Zhang, arXiv 1908.10530)"
-    )
-    return _Loss(
-        _LossVariable(removed, forward),
-        _LossVariable(_AddedUnitLoss(rate, noise), backward),
-        lambda order: float(_PRV_ACCOUNTANT.call(lambda: removed.rdp(order))),
-        sampling_step(how, neighbours, source),
-    )
-
-
-@dataclass(frozen=True)
-class _AddedUnitLoss:
-    """The loss of adding a unit to a Poisson sample, in the shape in which the library takes it.
-
-    Y = -ln(1 - q + q e^((2x - 1) / (2 noise^2))) for x ~ N(0, noise^2), so Y <= t exactly when
-    x >= noise^2 ln((e^-t - 1 + q) / q) + 1/2, and always once e^-t <= 1 - q.
-    """
-
-    rate: float
-    noise: float
-
-    @property
-    def pm_inf(self) -> float:
-        """Probability of an infinite loss."""
-        return 0.0
-
-    def cdf(self, loss: Any) -> Any:
-        """Return P[Y <= loss]."""
-        from scipy.special import ndtr
-
-        # In long doubles: e^-t - 1 + q cancels where the loss is near its largest value.
-        weight = np.expm1(-np.asarray(loss, dtype=np.longdouble)) + self.rate
-        inside = weight > 0.0
-        odds = np.log(np.where(inside, weight, 1.0) / self.rate)
-        edge = self.noise * odds + 0.5 / self.noise
-        return np.where(inside, ndtr(-np.asarray(edge, dtype=float)), 1.0)
-
-    def probability(self, low: Any, high: Any) -> Any:
-        """Return P[low < Y <= high]."""
-        return self.cdf(high) - self.cdf(low)
-
-
-def _sampled_means(rate: float, noise: float) -> tuple[float, float]:
-    """Return the means of both losses, by the trapezoidal rule.
-
-    The integrands are analytic in a strip of half-width pi noise^2 about the real line, so the
-    rule converges exponentially once its step is well below that.
-    """
-    step = min(noise / 16.0, noise * noise / 2.0)
-    points = math.ceil((24.0 * noise + 1.0) / step)
-    if points > 2**20:
-        raise Unsupported(
-            f"The microsoft engine cannot resolve Gaussian noise {noise:g}.",
-            "Its loss changes too fast for the rule that checks the library's mean.",
-            "Leave the choice of the engine to privplan.",
-        )
-    x = np.linspace(-12.0 * noise, 1.0 + 12.0 * noise, points + 1)
-    width = (1.0 + 24.0 * noise) / points
-    # Probabilities of the cells, without the unit and with it, then the loss log(1 - q + q r).
-    absent = np.exp(-0.5 * (x / noise) ** 2) / (noise * math.sqrt(2.0 * math.pi)) * width
-    present = np.exp(-0.5 * ((x - 1.0) / noise) ** 2) / (noise * math.sqrt(2.0 * math.pi)) * width
-    loss = np.logaddexp(math.log1p(-rate), math.log(rate) + (2.0 * x - 1.0) / (2.0 * noise**2))
-    mixture = (1.0 - rate) * absent + rate * present
-    return float(np.dot(mixture, loss)), float(-np.dot(absent, loss))

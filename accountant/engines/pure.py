@@ -71,7 +71,7 @@ def largest_sum(composition: Composition, neighbours: Neighbours) -> Bounds:
 
 
 def _losses(leaf: Leaf, neighbours: Neighbours) -> LargestLosses:
-    """Return the largest losses of a leaf; randomized response attains those of bare numbers."""
+    """Return the largest losses of a leaf; randomized response attains those of stated numbers."""
     losses = largest_losses(leaf.event, neighbours)
     if not leaf.worst_of_class:
         return losses

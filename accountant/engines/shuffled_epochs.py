@@ -49,7 +49,7 @@ EPOCH_CONDITIONS: Final = (
 
 EPOCH_SOURCE: Final = "derived in engines/shuffled_epochs.py"
 
-_BARE: Final = (
+_STATED: Final = (
     ev.RandomizedResponse,
     ev.Pure,
     ev.Local,
@@ -81,7 +81,7 @@ def joint_release(event: ev.Event) -> ev.Event | None:
 def replaced_release(event: ev.Event) -> tuple[ev.Event, Neighbours]:
     """Return an event and a relation whose guarantee holds for a batch with one record replaced.
 
-    A bare number that holds for a record that comes or goes is taken in two steps.  Raises
+    A stated number that holds for a record that comes or goes is taken in two steps.  Raises
     `Unsupported` where nothing is known of a replaced record.
 
     >>> replaced_release(ev.Laplace(2.0))
@@ -89,14 +89,14 @@ def replaced_release(event: ev.Event) -> tuple[ev.Event, Neighbours]:
     >>> replaced_release(ev.Pure(1.0))
     (Pure(epsilon=2.0), 'add-remove')
     """
-    if isinstance(event, _BARE):
+    if isinstance(event, _STATED):
         return release_of_group(2, event), "add-remove"
-    bare = next((each for each in events_inside(event) if isinstance(each, _BARE)), None)
-    if bare is not None:
+    stated = next((each for each in events_inside(event) if isinstance(each, _STATED)), None)
+    if stated is not None:
         raise Unsupported(
-            f"Shuffled batches of `{event.type}` of `{bare.type}` cannot be accounted under "
+            f"Shuffled batches of `{event.type}` of `{stated.type}` cannot be accounted under "
             "add-remove.",
-            "In one batch another record takes the place of the one that goes, and a bare "
+            "In one batch another record takes the place of the one that goes, and a stated "
             "number that holds for a record that comes or goes does not say what that costs "
             "in a sample.",
             "Account them under zero-out or replace-one, or draw batches by Poisson sampling.",

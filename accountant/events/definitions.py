@@ -3,7 +3,7 @@
 An event describes a mechanism; engines interpret it.  The meaning of an event never changes: a
 new meaning is a new event.  A **noise multiplier** is the standard deviation (Laplace: the scale)
 divided by the contribution bound of one unit, so the sum moves by at most one bound when a unit
-comes or goes, and by at most two when it is replaced.  A bare `epsilon`, `delta` or `rho` holds
+comes or goes, and by at most two when it is replaced.  A stated `epsilon`, `delta` or `rho` holds
 for the neighbouring relation that is named when the event is accounted.
 
 Every event is validated when it is made, and travels as JSON: an object with `type` and the

@@ -19,8 +19,8 @@ from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from ..decoding import require_fields, suggestion
 from ..errors import InvalidInput, kind_of
+from ..nearest_names import require_fields, suggestion
 from . import definitions as ev
 from .dp_event_converters import Position, converted
 

@@ -15,10 +15,9 @@ from ..decoding import (
     innermost,
     parsed_json,
     remembered,
-    require_fields,
-    suggestion,
 )
 from ..errors import InvalidInput, kind_of
+from ..nearest_names import require_fields, suggestion
 from .definitions import (
     MAX_DEPTH,
     PARTICIPATIONS,

@@ -7,7 +7,7 @@ from .gaussian import Gaussian
 from .gram_grid import grid_bits
 from .gram_noise import NoisyGram
 from .integers import DiscreteGaussian, DiscreteLaplace
-from .laplace import Laplace
+from .laplace import Laplace, SharedNoise
 from .messages import GaussianMessages, LaplaceMessages, Messages, ResponseMessages
 from .noisy_product import NoisyProduct
 from .product_grid import ProductGrid
@@ -15,7 +15,6 @@ from .randomized_response import RandomizedResponse
 from .release_gate import Gate
 from .round_ticket import Ticket
 from .selection import Exponential
-from .shared_noise import SharedNoise
 from .shuffled_round import ShuffledRound
 from .unblanketed_responses import UnblanketedResponses
 from .wishart_gram import WishartGram, wishart_bits

@@ -172,7 +172,7 @@ class DiscreteSampler:
         by a constant: e^-g(n w) = e^-g((n - 1) w) q^(2 n - 1) with q = e^-g(w), or q^1 for Laplace
         noise.  Each product is rounded outwards, by less than one unit at each end, and the first
         ratios are two units wide: the ends are at most 2 n (n + 1) units apart.  Were that much
-        beside e^-g, more points would be compared exactly.
+        against e^-g, more points would be compared exactly.
         """
         first, growth = self.exponent(width), 2 if self._shape == "gaussian" else 0
         ratio_low, ratio_high = _enclosed_exp(first)

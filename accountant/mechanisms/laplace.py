@@ -5,7 +5,7 @@ sum + round(L) = round(sum + L), at every outcome: a post-processing of continuo
 the same sum, and the event `Laplace` is exact.
 
 Laplace noise is not divided.  Where several parties add a share, each adds all of it, so a sum of
-shares has the noise of one with something independent beside it.
+shares has the noise of one with something independent added.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,6 +29,7 @@ from ..sensitivity.release import multiplier, sensitivity_multiplier, up
 from .base import Mechanism
 from .clip import Sparse, check_bound, check_totals, clipped_sum, clipped_sums
 from .discrete_sampler import rounded_laplace
+from .gaussian import Gaussian
 from .round_ticket import Ticket
 
 LOG2_STEPS: Final = 20
@@ -183,3 +184,10 @@ def check_dimensions(given: int, stated: int) -> None:
             "The event was chosen for that many.",
             "State the dimensions in the mechanism.",
         )
+
+
+SharedNoise: TypeAlias = Gaussian | Laplace
+"""They have `totals`, `share_steps`, `units` and `grid` in common.
+
+Gaussian noise is divided among the shares, and Laplace noise is in each of them whole.
+"""

@@ -87,7 +87,7 @@ def product_grid(
     """
     count, parties = validate.count(most_rows=most_rows), validate.count(shares=shares)
     deviation = Fraction(validate.positive(share_std=share_std))
-    crowded = False
+    overflows = False
     for bits in range(MAX_PRODUCT_BITS, MIN_PRODUCT_BITS - 1, -1):
         grid = _split(bits, bound)
         steps = deviation / grid.step(bound)
@@ -102,8 +102,8 @@ def product_grid(
         tail = _NOISE_DEVIATIONS * (math.isqrt(parties) + 1) * (math.ceil(steps) + 1)
         if count * 2**bits + tail <= 2**62:
             return grid
-        crowded = True
-    if crowded:
+        overflows = True
+    if overflows:
         raise _unsuitable("most_rows", count, "is so high that sums do not fit into 64 bits.")
     raise _unsuitable("share_std", share_std, "is too wide to be drawn on the coarsest grid.")
 

@@ -25,7 +25,7 @@ class ShuffledRound:
     a post-processing.  Where the others leave c places free, no dimension overflows, whatever the c
     do.
     Where they may not, a cap may keep the message of a user instead of one that the observer knows,
-    which no randomizer hides: so beside colluders a cap is accounted as a refusal
+    which no randomizer hides: so with colluders a cap is accounted as a refusal
     (`overflow_with_colluders`).
 
     Range: `users` 1 or above; `dimensions`, `chosen` and `padded_to` together or not at all.
@@ -128,7 +128,7 @@ class ShuffledRound:
 def overflow_with_colluders(
     colluders: int, users: int, padded_to: int | None, overflow: Literal["refuse", "cap"]
 ) -> Literal["refuse", "cap"]:
-    """Return the overflow by which a round is accounted beside those who tell what they sent.
+    """Return the overflow by which a round is accounted with those who tell what they sent.
 
     `users` and `padded_to` are what is left without these.  It is `refuse` where they tell and a
     dimension may overflow.  Proof.  Outside the event that the users alone have more than

@@ -14,60 +14,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 from typing import Final
 
 import numpy as np
 
 from .. import events as ev
+from .. import validate
 from ..arrays import BoolArray, IntArray
 from ..composition import MAX_ROUNDS, Composition
-from ..errors import BudgetExceeded, InvalidInput, Unsupported
+from ..errors import BudgetExceeded, InvalidInput
 from ..guarantee import Bounds, Guarantee, Step
 from ..neighbours import Neighbours
+from .balances import BUDGET_UNITS, EXHAUSTED
 from .budget_currencies import BudgetReading, Currency, Gdp, Mode, Rdp, Target, Zcdp, best_order
-
-BUDGET_UNITS: Final = 10**15
-"""Budget units in a whole budget."""
-
-EXHAUSTED: Final = BUDGET_UNITS + 1
-"""Stands for every number of budget units above the budget."""
-
-
-def price(event: ev.Event, currency: Currency, relation: Neighbours) -> IntArray:
-    """Return what an event costs, each number at most `EXHAUSTED`; `Unsupported` as `cost`."""
-    total = [0] * (len(currency.budgets) + 1)
-    for leaf in Composition.of(event):
-        price_of_leaf = _price(currency, leaf.event, relation)
-        total = [
-            units + leaf.count * cost for units, cost in zip(total, price_of_leaf, strict=True)
-        ]
-    return np.array([min(parts, EXHAUSTED) for parts in total], dtype=np.int64)
-
-
-@lru_cache(maxsize=1024)
-def _price(currency: Currency, event: ev.Event, relation: Neighbours) -> tuple[int, ...]:
-    """Return the price of one leaf in budget units."""
-    try:
-        cost = currency.cost(event, relation)
-    except Unsupported as refusal:
-        raise refusal.unforced() from None
-    pairs = zip(cost.amounts, currency.budgets, strict=True)
-    budgets = tuple(_budget_units(amount, budget) for amount, budget in pairs)
-    return (*budgets, _budget_units(Fraction(cost.delta), Fraction(currency.target.slack)))
-
-
-def _budget_units(amount: Fraction | float, budget: Fraction) -> int:
-    if amount == 0:
-        return 0
-    if budget <= 0 or not isinstance(amount, Fraction):
-        return EXHAUSTED
-    # Rounded up: a price is never below the cost.
-    return min(-(-(amount * BUDGET_UNITS) // budget), EXHAUSTED)
+from .pricing import price
 
 
 @dataclass
-class Balances:
+class UnitBalances:
     """The budget units that were spent: on releases that touch everybody, and by single units.
 
     A unit can pay while at least one budget that was never exceeded has room, and the delta set
@@ -158,7 +122,7 @@ class AdaptiveLedger:
         self._relation = relation
         self._size = size
         budgets = len(currency.budgets)
-        self._balances = {observer: Balances(budgets) for observer in observers}
+        self._balances = {observer: UnitBalances(budgets) for observer in observers}
 
     def admits(
         self,
@@ -299,3 +263,34 @@ def currency_named(
         orders = (best_order(like, Composition.of(like), target, relation),)
     assert orders is not None
     return Rdp(target, orders)
+
+
+def checked_target(epsilon: float, delta: float, slack: float) -> Target:
+    """Return the promise of a budget; raise `InvalidInput` for values out of range."""
+    target = Target(
+        validate.positive(epsilon=epsilon),
+        validate.open_probability(delta=delta),
+        validate.non_negative(slack=slack),
+    )
+    if target.slack >= target.delta:
+        raise InvalidInput(
+            f"`slack` must be below `delta` ({target.delta:g}); it is {target.slack:g}.",
+            "It is the part of delta that is kept for the releases' own deltas.",
+            "Give a smaller slack.",
+        )
+    return target
+
+
+def checked_orders(orders: Sequence[float]) -> tuple[float, ...]:
+    """Return Renyi orders, each once; raise `InvalidInput` for any of 1 or below."""
+    if not isinstance(orders, (list, tuple)) or not orders:
+        raise InvalidInput(
+            "`orders` must be a list of Renyi orders.", next_step="Give orders such as [16]."
+        )
+    checked = tuple(dict.fromkeys(validate.positive(order=order) for order in orders))
+    if min(checked) < 1.0 + 1e-6:
+        raise InvalidInput(
+            f"Every Renyi order must be above 1; one is {min(checked):g}.",
+            next_step="Give orders such as [8, 16, 32].",
+        )
+    return checked

@@ -88,7 +88,7 @@ class Cost:
     """What one release costs: an amount in each budget (infinite if it cannot pay), and a delta."""
 
     amounts: tuple[Fraction | float, ...]
-    delta: float = 0.0
+    delta: float | Fraction = 0.0
 
 
 class Currency(Protocol):
@@ -98,8 +98,8 @@ class Currency(Protocol):
         """Return the hash, by value."""
 
     @property
-    def name(self) -> CurrencyName:
-        """The word that `Odometer(currency=...)` takes."""
+    def name(self) -> str:
+        """The word by which the currency is chosen."""
 
     @property
     def source(self) -> str:
@@ -112,6 +112,10 @@ class Currency(Protocol):
     @property
     def target(self) -> Target:
         """What is promised."""
+
+    @property
+    def whole_plans(self) -> bool:
+        """Whether an event is charged as a whole, and not release by release."""
 
     @property
     def budgets(self) -> tuple[Fraction, ...]:
@@ -136,6 +140,7 @@ class Zcdp:
 
     target: Target
     name: CurrencyName = "zcdp"
+    whole_plans: bool = False
     source: str = RENYI_SOURCE
     conversion: str = CONVERSION_SOURCE
 
@@ -187,6 +192,7 @@ class Gdp:
 
     target: Target
     name: CurrencyName = "gdp"
+    whole_plans: bool = False
     source: str = GAUSSIAN_SOURCE
     conversion: str = GAUSSIAN_PROFILE_SOURCE
 
@@ -245,6 +251,7 @@ class Rdp:
     target: Target
     orders: tuple[float, ...]
     name: CurrencyName = "rdp"
+    whole_plans: bool = False
     source: str = RENYI_SOURCE
     conversion: str = CONVERSION_SOURCE
 

@@ -13,8 +13,15 @@ from ..errors import InvalidInput, PrivplanError, kind_of
 from ..event_tree import check_depth
 from ..guarantee import Guarantee
 from ..neighbours import as_neighbours
-from .adaptive_ledger import CURRENCIES, AdaptiveLedger, currency_named, seen
-from .budget_currencies import BudgetReading, CurrencyName, Mode, Target
+from .adaptive_ledger import (
+    CURRENCIES,
+    AdaptiveLedger,
+    checked_orders,
+    checked_target,
+    currency_named,
+    seen,
+)
+from .budget_currencies import BudgetReading, CurrencyName, Mode
 from .plan_ledger import PlanLedger, ReleasePlan
 
 
@@ -96,11 +103,11 @@ class Odometer:
         like: ev.Event | None = None,
         slack: float = 0.0,
     ) -> None:
-        relation, target = as_neighbours(neighbours), _target(epsilon, delta, slack)
+        relation, target = as_neighbours(neighbours), checked_target(epsilon, delta, slack)
         records = validate.count(size=size)
         (kind,) = _names(unit=[unit])
         validate.choice(CURRENCIES, currency=currency)
-        fixed = None if orders is None else _orders(orders)
+        fixed = None if orders is None else checked_orders(orders)
         # The order is fixed by an example event, before any result is seen.
         example = None if like is None else seen(_event(like), records)
         chosen = currency_named(currency, target, relation, fixed, example)
@@ -223,21 +230,6 @@ class Odometer:
         return None if observer is None else validate.choice(self.observers, observer=observer)
 
 
-def _target(epsilon: float, delta: float, slack: float) -> Target:
-    target = Target(
-        validate.positive(epsilon=epsilon),
-        validate.open_probability(delta=delta),
-        validate.non_negative(slack=slack),
-    )
-    if target.slack >= target.delta:
-        raise InvalidInput(
-            f"`slack` must be below `delta` ({target.delta:g}); it is {target.slack:g}.",
-            "It is the part of delta that is kept for the releases' own deltas.",
-            "Give a smaller slack.",
-        )
-    return target
-
-
 def _event(event: object) -> ev.Event:
     if not isinstance(event, ev.Event) or not event.type:
         raise InvalidInput(f"`event` must be an event; it is {kind_of(event)}.")
@@ -254,17 +246,3 @@ def _names(**field: Sequence[str]) -> tuple[str, ...]:
             next_step=f"Give `{name}` names such as ['model'].",
         )
     return tuple(dict.fromkeys(values))
-
-
-def _orders(orders: Sequence[float]) -> tuple[float, ...]:
-    if not isinstance(orders, (list, tuple)) or not orders:
-        raise InvalidInput(
-            "`orders` must be a list of Renyi orders.", next_step="Give orders such as [16]."
-        )
-    checked = tuple(dict.fromkeys(validate.positive(order=order) for order in orders))
-    if min(checked) < 1.0 + 1e-6:
-        raise InvalidInput(
-            f"Every Renyi order must be above 1; one is {min(checked):g}.",
-            next_step="Give orders such as [8, 16, 32].",
-        )
-    return checked

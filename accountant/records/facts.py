@@ -255,7 +255,7 @@ class Sampling(Fact):
 
 @dataclass(frozen=True)
 class Reach(Fact):
-    """What of one round reaches one observer, beside what is released to all.
+    """What of one round reaches one observer, besides what is released to all.
 
     `sees` says what:
 
@@ -270,7 +270,7 @@ class Reach(Fact):
     one-share       the sum with the noise of one contributor, drawn at random
     nothing         ciphertexts, and nothing else
 
-    `also` names what is seen beside it; `dummies`: which messages stand for nobody, and what these
+    `also` names what is seen with it; `dummies`: which messages stand for nobody, and what these
     say, if there are any, as who mixes messages knows.  So many `colluders` tell the observer all
     they know (a client before mixed messages counts itself as one of them), the noise of `dropouts`
     contributors may be missing, and `knows_sample` says whether the observer knows who was drawn.

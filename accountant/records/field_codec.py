@@ -1,7 +1,7 @@
 """Checking values against the types of their fields, and carrying them to JSON and back.
 
 The types that fields may have: str, int, bool, float (a decimal string in JSON), Literal words,
-events, other facts, tuples and string-keyed mappings of these, and None beside one of them.
+events, other facts, tuples and string-keyed mappings of these, and None or one of them.
 """
 
 from __future__ import annotations
@@ -12,16 +12,9 @@ from dataclasses import dataclass, fields
 from typing import Any, Final, Literal, Self, TypeVar, Union, cast
 
 from .. import events as ev
-from ..decoding import (
-    converted,
-    decimal_number,
-    field_names,
-    field_types,
-    remembered,
-    require_fields,
-    taken_apart,
-)
+from ..decoding import converted, decimal_number, field_names, field_types, remembered, taken_apart
 from ..errors import InvalidInput, kind_of
+from ..nearest_names import require_fields
 
 FactT = TypeVar("FactT")
 """A dataclass of records, a `Fact`."""

@@ -156,7 +156,7 @@ class RoundIntent(Record):
     by observer what of the round reaches it; None where that follows from `aggregation` and
     `security` of the first line.
 
-    A round may have several intents, such as a noisy count beside a noisy sum: each of a phase of
+    A round may have several intents, such as a noisy count with a noisy sum: each of a phase of
     its own, the same ones in the same order in all rounds that begin with the first of them, and
     only one of them states a model.
 
@@ -172,7 +172,7 @@ class RoundIntent(Record):
     """
 
     type: ClassVar[str] = "round.intent"
-    # Beside the types of the fields, so that every way of reading a line asks for it.
+    # Next to the types of the fields, so that every way of reading a line asks for it.
     field_checks = MappingProxyType({"silos": require_increasing})
     round: int
     phase: str
@@ -201,7 +201,7 @@ class RoundRelease(Record):
     `shares` is the number of noise shares in the sum, `draws` of the noisy sums made, `streams`
     where their randomness stands.  `aggregate` and `model_out` are digests of noisy values;
     `sealed` holds commitments to what stands in the sidecar.  `state_out` is the digest of what the
-    system keeps beside its model, a function of released values; None where it keeps nothing.
+    system keeps with its model, a function of released values; None where it keeps nothing.
     `drawn_here` is how many shares of each sum the party of this log drew itself: 1 at a silo of a
     network, 0 at its server; the others stand in the logs of others.  None: all of them.
     """

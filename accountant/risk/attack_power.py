@@ -191,7 +191,7 @@ def proven_power(event: ev.Event, neighbours: Neighbours) -> AttackPower:
 def _ceilings(event: ev.Event, neighbours: Neighbours) -> tuple[AttainedMiss, ...]:
     try:
         with guarded("pld"):
-            # Of bare numbers the worst mechanism that has them.
+            # Of stated numbers the worst mechanism that has them.
             attained = attained_curves(composition_of(event).worst(), neighbours)
     except Unsupported:
         lowers = [bounds.lower for bounds in account_deltas(event, neighbours)]

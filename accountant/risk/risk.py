@@ -25,11 +25,11 @@ from typing import Final
 from .. import events as ev
 from .. import validate
 from ..account import account
-from ..decoding import named_keywords
 from ..engines.pld.compose.directions import participation
 from ..errors import InvalidInput
 from ..event_tree import unit_of
 from ..guarantee import Bounds, Neighbours, Step, agreed, as_neighbours, unique_steps
+from ..nearest_names import named_keywords
 from ..rounding import as_given
 from .attack_power import AttackPower, attack_power
 from .gaussian_mu import gaussian_mu_everywhere, gaussian_mu_from

@@ -65,7 +65,7 @@ def quick_tpr(event: ev.Event, neighbours: Neighbours, fpr: float = USUAL_FPR) -
     """Return an upper end of the TPR at `fpr`; None where it would take more than a moment.
 
     That is where the pld engine has no curve, so that epsilons would be asked for one by one, in
-    shuffled crowds, and in schedules of many different releases.
+    shuffled rounds, and in schedules of many different releases.
     """
     parts = Composition.of(event)
     if not parts:

@@ -39,7 +39,7 @@ class PowerStep:
     to which entries of Z are clipped, if they are.  `spectral` zeta: a bound on the spectral norm
     of Z; left out, it is 1 for an orthonormal Z, and sqrt(r) after clipping entries, which undoes
     orthonormality (Z is public, so zeta may be measured).  `bound_source` says where these numbers,
-    and any range of entries given beside them, come from: `private` is refused.
+    and any range of entries given with them, come from: `private` is refused.
 
     Raises `InvalidInput` for values out of range, `Unsupported` for bounds from private data.
     """

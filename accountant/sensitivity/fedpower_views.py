@@ -75,11 +75,11 @@ def release(
 
     With c colluders, per release: `original` Delta/sigma for the server, and for others noise
     sqrt((n - c) sigma^2 + server_noise^2) where weights are equal; `utility` Delta/sigma, and a
-    delta of c/n beside it; `private` Delta/sigma_c, sigma_c = sigma sqrt((n - c)/n), and for each
+    delta of c/n with it; `private` Delta/sigma_c, sigma_c = sigma sqrt((n - c)/n), and for each
     local step Delta sqrt(n)/sigma, as if it were published: at c = 0 in all
     mu_T = (Delta/sigma) sqrt((T/p)((p-1) n + 1)).
 
-    Raises `InvalidInput` for values out of range, and where `sensitivity` is a bare number.
+    Raises `InvalidInput` for values out of range, and where `sensitivity` is a stated number.
 
     >>> from .fedpower import row_sensitivity
     >>> moved = row_sensitivity(PowerStep(row_norm=3.0, rank=2))

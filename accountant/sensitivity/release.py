@@ -151,7 +151,7 @@ def as_sensitivity(sensitivity: object) -> Sensitivity:
     if not isinstance(sensitivity, Sensitivity):
         raise InvalidInput(
             f"`sensitivity` must be a Sensitivity; it is {kind_of(sensitivity)}.",
-            "A bare number does not say for which neighbours it holds.",
+            "A stated number does not say for which neighbours it holds.",
             "Take one from a function of this package, such as fedpower.row_sensitivity.",
         )
     return sensitivity

@@ -10,9 +10,7 @@ pull by -M, a user that pulls by +2M swings every silo's delta from -C to +C in 
 `weighted` (AVG and SGD): silo s sends sum_u w_su clip_C(delta_su) + N(0, sigma^2 C^2 / |S|).  A
 user whose records go takes its own terms with it: C sum_s w_su <= C.  A user whose records are
 exchanged moves the sum by 2C.  The list of users, |U|, |S| and the sampling rate are public and
-fixed: the result is divided by them.
-
-An observer of the silos A sees their sum, or each by itself:
+fixed: the result is divided by them.  An observer of the silos A sees their sum, or each by itself:
 
     together:    mu = sqrt(|S|) sum_{s in A} w_su / (sigma sqrt(|A|))
     separately:  mu = sqrt(|S| sum_{s in A} w_su^2) / sigma

@@ -98,7 +98,7 @@ def one_row_delta(
     Neighbours: one row comes or goes.  Derived in this module.
 
     Raises `InvalidInput` below one extra degree of freedom, `Unsupported` above `MAX_FREEDOM` and
-    where a row is too small beside the scale to compute with.
+    where a row is too small against the scale to compute with.
 
     >>> one_row_delta(1.0, extra_freedom=34, scale=1.0).upper < 1e-5
     True
@@ -111,7 +111,7 @@ def one_row_delta(
     power, rate = freedom / 2.0 - 1.0, n / (2.0 * c)
     if extra_freedom > MAX_FREEDOM or not 1e-280 < rate < math.inf:
         raise Unsupported(
-            "The extra degrees of freedom, or the row beside the scale, are too extreme.",
+            "The extra degrees of freedom, or the row relative to the scale, are too extreme.",
             f"Chi-square probabilities are only accurate up to {MAX_FREEDOM:,} degrees, and "
             "norm_square / scale must not vanish or overflow.",
             "Use the Gaussian replacement: gaussian_release.",

@@ -15,7 +15,7 @@ from typing import Any, Final
 from ...accountant.errors import Unsupported
 from ...fl.declarations.declaration import Example
 from ...fl.declarations.registry import declared
-from ...fl.running.lifecycle import run
+from ...fl.running.run_and_resume import run
 from ..budget import audit_budget
 from ..measurement import ExampleResult
 from .log_attack import attack

@@ -23,9 +23,9 @@ import numpy as np
 from ...accountant.errors import InvalidInput, PrivplanError, Unsupported
 from ...accountant.records import RunOpen
 from ...fl.declarations.registry import exactly_named
-from ...fl.declarations.toml_words import TABLE
+from ...fl.declarations.toml_key import TABLE
 from ...fl.log import Sidecar
-from ...fl.log.canonical import SEALED
+from ...fl.log.hash_chain import SEALED
 from ...fl.tables.table import Table
 from ..configuration.comparison import require_as_configured
 from ..configuration.logged_settings import (
@@ -41,12 +41,11 @@ from ..hazards.sidecar import require_fitting
 from ..ledger import Ledger
 from ..ledger.entries import require_commitments
 from ..measurement import Measurement, Tier
-from ..results import append_results
+from ..results import append_results, sealed_whatever_is_found
 from ..verify import Verification, verify
-from .given_code import with_code_of
-from .own_table import place_of, with_own_table
+from .attacked_log import with_code_of
+from .attacked_table import place_of, with_own_table
 from .report import ATTACK_TIERS, AttackReport, AttackRequest, SkippedTier
-from .sealed_whatever import sealed_whatever_is_found
 from .tiers import TierFunctions, canary_count, require_feasible
 
 if TYPE_CHECKING:

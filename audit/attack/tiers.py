@@ -74,7 +74,7 @@ MAX_REPLICA_WORK: Final = 10**9
 """Most rounds x local epochs x (users + overhead) of a run that is trained again: about a day."""
 
 ROUND_OVERHEAD_USERS: Final = 1_000
-"""What a round costs beside its users, as so many of them."""
+"""What a round costs besides its users, as so many of them."""
 
 
 def canary_count(

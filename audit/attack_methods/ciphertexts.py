@@ -1,4 +1,4 @@
-"""What Paillier ciphertexts say beside their plaintext: their randomness, and noise-free residues.
+"""What Paillier ciphertexts say besides their plaintext: their randomness, and noise-free residues.
 
 A ciphertext c = (1+n)^m rho^n mod n^2 shows R = rho^n to the owner of the key, R = c (1+n)^(-m);
 and R is known to *everybody*, since R = c modulo n, and n-th residues modulo n^2 are told apart by

@@ -1,9 +1,9 @@
 """Masked vectors as the server receives them: are they uniform, and does a mask come twice?
 
 A masked vector is uniform in its ring, and so is the difference of two that were masked afresh.
-Plain updates are small beside the ring: where a vector, or a difference, is near zero far too
+Plain updates are small against the ring: where a vector, or a difference, is near zero far too
 often, the mask is missing, or was the same in both.  The share of what is near zero has an exact
-distribution; the chi-square tests beside it are asymptotic, with at least 20 expected in each cell
+distribution; the chi-square tests next to it are asymptotic, with at least 20 expected in each cell
 (by simulation, their false alarms are within about 15% of what is stated at 1e-4).
 """
 
@@ -16,7 +16,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ...accountant.arrays import UInt64Array
+from ...accountant.arrays import BoolArray, IntArray, UInt64Array
+from ...accountant.errors import InvalidInput
 from .finding import FALSE_ALARM, Finding, Vector, finding_from, top_words
 
 NEAR_ZERO_BITS: Final = (4, 10, 20, 30)
@@ -210,3 +211,32 @@ def _xor_p(first: bytes, second: bytes) -> float:
     longest = int(np.diff(edges).max()) - 1
     run = len(xored) * 256.0**-longest if longest else 1.0
     return _bonferroni(few, run)
+
+
+def exact_rounds(released: IntArray, own_noise: IntArray, assumed: IntArray) -> BoolArray:
+    """Return in which rounds what was released is what was assumed, with the node's own noise.
+
+    `released`, `own_noise`, `assumed`: (rounds, values) integers of 64 bits, in steps of the grid:
+    the released sums, the noise that the node itself drew, and the exact sums over all nodes if the
+    datum has the assumed value.  Returns (rounds,).  Raises `InvalidInput` for tables that are not
+    of one shape, of other numbers, or without a value, in which everything would be recognised.
+
+    >>> exact_rounds(np.array([[9, 4], [9, 4]]), np.array([[2, 1], [3, 1]]), np.array([[7, 3]] * 2))
+    array([ True, False])
+    """
+    tables = (released, own_noise, assumed)
+    if any(
+        table.ndim != 2
+        or not table.size
+        or table.shape != released.shape
+        or table.dtype != np.int64
+        for table in tables
+    ):
+        raise InvalidInput(
+            "Sums and noise must be tables (rounds, values) of 64-bit integers, of one shape.",
+            "On the grid they are equal or not; floats would be equal by their rounding.",
+            "Give them in steps of the grid.",
+        )
+    # Modulo 2^64, as sums are made.
+    with np.errstate(over="ignore"):
+        return np.asarray((released - own_noise == assumed).all(axis=1))

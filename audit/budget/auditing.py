@@ -12,8 +12,8 @@ from ...accountant import validate
 from ...accountant.errors import InvalidInput
 from ...accountant.records import RunOpen
 from ...accountant.rootfinding import last_integer
+from ...fl.declarations.data_table import study_words
 from ...fl.declarations.registry import exactly_named
-from ...fl.declarations.study import study_words
 from ...fl.log import Sidecar
 from ...fl.log.reader import UNBEGUN
 from ...fl.observers.assumptions import remedies
@@ -126,16 +126,16 @@ def audit_budget(
         unbegun = replace(chain, bad_line=1, reason=UNBEGUN)
         return _nothing(unbegun, UNBEGUN, verified, epsilon_limit)
     ledger = Ledger.of(entries)
-    beside = facts_beside(folder, ledger, entries, verified)
+    surroundings = folder_facts(folder, ledger, entries, verified)
     if sealed:
-        beside["sidecar"] = Sidecar.read(folder)
-    return audit_ledger(ledger, chain, limit=epsilon_limit, groups=sizes, beside=beside)
+        surroundings["sidecar"] = Sidecar.read(folder)
+    return audit_ledger(ledger, chain, limit=epsilon_limit, groups=sizes, surroundings=surroundings)
 
 
-def facts_beside(
+def folder_facts(
     folder: str | Path, ledger: Ledger, entries: Sequence[Entry], verified: Verification
 ) -> dict[str, object]:
-    """Return the facts of the file of a log, and of what stands beside it in its folder."""
+    """Return the facts of the file of a log, and of what stands next to it in its folder."""
     return {
         "verification": verified,
         "folder": Path(folder),
@@ -151,17 +151,17 @@ def audit_ledger(
     *,
     limit: float | None = None,
     groups: Sequence[int] = (),
-    beside: Mapping[str, object] | None = None,
+    surroundings: Mapping[str, object] | None = None,
 ) -> BudgetReport:
-    """Return what a ledger supports; `beside` are facts beyond its records (`facts_beside`)."""
+    """Return what a ledger supports; `surroundings` come from `folder_facts`."""
     evidence = Evidence.of(ledger)
     claim, closed = ledger.opened.claim, ledger.closed
     stated = {} if closed is None else closed.epsilon
     total = evidence.spent_total(claim.observer)
     left = rounds_left(evidence, claim.epsilon if limit is None else limit)
     # The rules read the same evidence as the numbers, so both speak of one reading of the log.
-    search = search_hazards(evidence, beside)
-    sidecar, file = (beside or {}).get("sidecar"), (beside or {}).get("file_comparison")
+    search = search_hazards(evidence, surroundings)
+    sidecar, file = (surroundings or {}).get("sidecar"), (surroundings or {}).get("file_comparison")
     return BudgetReport(
         chain=chain,
         claim=claim,

@@ -1,4 +1,4 @@
-"""What an audit of a budget found: claimed and proven beside each other, and how they compare."""
+"""What an audit of a budget found: claimed and proven side by side, and how they compare."""
 
 from __future__ import annotations
 

@@ -214,7 +214,7 @@ def rehearse(
 
     No private record is read, so whatever comes of it may be published.  `rounds` makes fewer
     rounds than planned; what is claimed is then what those prove.  `seed` makes the rehearsal
-    reproducible.  With `real` the users of a public data set (digits, breast-cancer) train beside
+    reproducible.  With `real` the users of a public data set (digits, breast-cancer) train with
     the canaries.  `silos` is asked for where neither settings nor data set fix it.
 
     Raises `InvalidInput` for an observer that the plan does not know, too few canaries and `real`
@@ -236,7 +236,7 @@ def rehearse(
     if real and settings.data.name not in PUBLIC_DATASETS:
         raise InvalidInput(
             f"The records of {settings.data.name} are not public.",
-            "What is measured beside them would be a release of its own.",
+            "What is measured with them would be a release of its own.",
             f"Leave `real` out, or rehearse on {' or '.join(PUBLIC_DATASETS)}.",
         )
     places = silos_of(settings, silos)

@@ -63,7 +63,7 @@ def robust_tier(
 
     Two bounds, at half each of what the strict level leaves of alpha.  The value is that of the
     claim's trade-off curve (Mahloujifar): the epsilon of the claim with as much noise as is still
-    refuted.  Beside it, in `sample`, stands what holds of any mechanism (Steinke), which is less;
+    refuted.  Next to it, in `sample`, stands what holds of any mechanism (Steinke), which is less;
     it is the value where the claim's noise cannot be scaled, or no engine bounds the scaled claim's
     epsilon from below.  The strict level is all the curve's,
     for it sees more; or Steinke's where there is none.  The numbers of guesses are fixed by claim

@@ -15,7 +15,7 @@ from ...accountant.composition import Composition
 from ...accountant.errors import EnginesDisagree, InvalidInput, Unsupported
 from ...accountant.event_tree import events_inside
 from ...accountant.guarantee import Bounds, Neighbours
-from ...accountant.work import MOST_WORK, require_little_work, work_of
+from ...accountant.work_limit import MOST_WORK, require_little_work, work_of
 from ..description.run_description import ExtraRelease
 from .bounding_event import BoundingEvent, LowerEnd, RunEvents
 from .checked_run import CheckedRun

@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 from ...accountant import events as ev
 from ...accountant.errors import with_article
 from ...accountant.guarantee import Neighbours
-from ...accountant.work import work_of
+from ...accountant.work_limit import work_of
 from ..description.run_description import ExtraRelease, Phase
 from .bounding_event import BoundingEvent, LowerEnd, PhaseDraws, RunEvents
 from .checked_run import PASSES_TOLERANCE, CheckedRun

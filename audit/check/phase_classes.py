@@ -29,7 +29,7 @@ PHASE_CLASSES: Final = 100
 """About how many classes stand for more."""
 
 MOST_PHASE_WORK: Final = 500
-"""Most units of work (`accountant/work.py`) of one event of a run's phases: some three seconds."""
+"""Most units of work (`accountant/work_limit.py`) of one event of phases: some 3 seconds."""
 
 SERIES: Final = 1
 """How many series stand for more phases of shuffled passes: each takes many seconds."""

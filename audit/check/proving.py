@@ -11,7 +11,7 @@ from ...accountant import events as ev
 from ...accountant.errors import InvalidInput, Unsupported
 from ...accountant.guarantee import Bounds
 from ...accountant.rounding import up
-from ...accountant.work import MOST_WORK, work_of
+from ...accountant.work_limit import MOST_WORK, work_of
 from .bounds import CONTRADICTION, Proof, events_of, lower_end_of, proof_of
 from .checked_run import CheckedRun
 from .completions.completion import Choice, Completion, End

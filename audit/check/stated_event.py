@@ -6,7 +6,7 @@ from typing import Final
 
 from ...accountant import events as ev
 from ...accountant.guarantee import as_neighbours
-from ...accountant.work import MOST_WORK, work_of
+from ...accountant.work_limit import MOST_WORK, work_of
 from .bounding_event import BoundingEvent, RunEvents
 from .checked_run import CheckedRun
 from .completions.facts import periods

@@ -49,7 +49,7 @@ _CONFIGURED_NAMES: Final[Mapping[str, str]] = {
 
 
 def compared(ledger: Ledger) -> Comparison:
-    """Return the configuration of a run beside the facts of its log.
+    """Return the configuration of a run against the facts of its log.
 
     No difference are: fewer rounds than planned; fewer planned than configured where a budget cuts
     them; the noise that was found for a target; a key that the log does not hold; the last digit of
@@ -155,34 +155,34 @@ class _LogComparison:
         if self.ledger.spent and names[0] not in logged and not self._lost_all(names[0]):
             first = self.ledger.spent[0]
             self._once("phase", f"{names[0]} first", first.intent.phase, first.number)
-        self._beside_models()
+        self._lacking_with_models()
 
-    def _beside_models(self) -> None:
-        """Find rounds that trained, and lack what their system releases beside a model."""
+    def _lacking_with_models(self) -> None:
+        """Find rounds that trained, and lack what their system releases with a model."""
         system = expected_log.system_of(self.given)
-        training, beside = system.phase_names(self.given), system.beside_names(self.given)
+        training, with_model = system.phase_names(self.given), system.names_with_model(self.given)
         if len(training) > 1:
             return  # which of them have it is for the system to say
         there = {(spent.intent.round, spent.intent.phase) for spent in self.ledger.spent}
         for spent in self.ledger.spent:
             intent = spent.intent
-            lacking = [name for name in beside if (intent.round, name) not in there]
+            lacking = [name for name in with_model if (intent.round, name) not in there]
             if intent.phase in training and lacking:
-                due = f"{' and '.join(lacking)} beside {intent.phase}"
+                due = f"{' and '.join(lacking)} with {intent.phase}"
                 self._once("phase", due, f"{intent.phase} alone", spent.number)
 
     def _lost_all(self, first: str) -> bool:
         """Return whether each start of the run was cut off in its first round, before its model.
 
-        Then the log may know what stands beside a model, and no model.
+        Then the log may know what stands with a model, and no model.
         """
         ledger = self.ledger
-        beside = expected_log.system_of(self.given).beside_names(self.given)
+        with_model = expected_log.system_of(self.given).names_with_model(self.given)
         starts_cut_off = len(ledger.recoveries) + (ledger.closed is None)
         return (
             first != NORMALISE
             and len(ledger.spent) <= starts_cut_off
-            and all(spent.intent.phase in beside for spent in ledger.spent)
+            and all(spent.intent.phase in with_model for spent in ledger.spent)
         )
 
     def _round(self, spent: SpentIntent) -> None:

@@ -101,7 +101,7 @@ def _taken(what: str) -> Difference:
 
 @exactly_named()
 def compare_with_file(folder: str | Path, opened: RunOpen) -> Comparison:
-    """Return the configuration in a log's first line beside the file that its folder holds.
+    """Return the configuration in a log's first line against the file that its folder holds.
 
     A key that the file writes stands in the log as well; one that neither the file writes nor the
     log has is not compared, nor are those that never reach a log.

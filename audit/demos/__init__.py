@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from ...accountant import validate
-from ...accountant.decoding import nearest
 from ...accountant.errors import InvalidInput
+from ...accountant.nearest_names import nearest
 from .demo import Demo, Weakness
 
 __all__ = ["DEMOS", "MEASURES", "NAMES", "Demo", "Weakness", "as_name", "run_demo"]

@@ -1,6 +1,6 @@
 """The searches that break DISCO's float shares, made to run on shares in a ring as well.
 
-    differences   of two tensors of a broadcast partial sum: bare where masks are alike
+    differences   of two tensors of a broadcast partial sum: unmasked where masks are alike
     last share    the likelihood of a secret under the last share: not flat where masks are bounded
 
 Float shares are the control that gives the searches their power: a search that finds nothing in the

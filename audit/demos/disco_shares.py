@@ -278,7 +278,7 @@ def _run(rng: np.random.Generator) -> Weakness:
             "Shares are floats in [-100, 100): between two parties the last share leaves that "
             "range around one candidate; among more it has a density, and its logarithm tells.",
             "All masks of a party start from one seed for every tensor, so the difference of two "
-            "tensors of a broadcast sum is bare, and in groups of at most 8 every peer reads it.",
+            "tensors of a broadcast sum is unmasked; in groups of at most 8 every peer reads it.",
             "Independence would be an advantage of 0, whatever the update.",
         ),
     )

@@ -53,7 +53,7 @@ ROUNDS_AT_ONCE: Final = 1000
 
 @dataclass(frozen=True)
 class RemovedUser:
-    """One user of one node, and all that the adversary knows beside.
+    """One user of one node, and all that the adversary knows besides.
 
     `row` (d,) holds the user's ratings, `node` (d, d) is M of the node without them, `others`
     (d, d) the sum of M over the other nodes.

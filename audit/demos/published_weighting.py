@@ -11,7 +11,7 @@ Source: Kato et al. 2024, *Uldp-FL*, arXiv 2308.12210, Protocol 1.
 
 **What is proven** by a read-out that is there whenever the user is, and never otherwise: counts
 alone bound epsilon by about ln(runs / 3.7).  That the false alarms are 0 for certain is algebra, so
-the hits alone bound it for any number of rounds; that is said beside the number.
+the hits alone bound it for any number of rounds; that is said with the number.
 """
 
 from __future__ import annotations

@@ -2,13 +2,13 @@
 
 A reach is a statement of the run.  What the table of `fl.observers.reaches` makes of aggregation,
 protocol and sample is what the facts alone allow; where nothing is stated, it counts.  A stated
-reach of more counts beside it: the weaker of the two.  One of less is one of three things:
+reach of more counts as well: the weaker of the two.  One of less is one of three things:
 
     accepted         by a protocol whose facts fit (`protocol_consistency`); the table says it too
     assumed          where no protocol can carry it: a shuffler that is trusted, a server that is
-                     said to hold ciphertexts; it stands beside the number
+                     said to hold ciphertexts; it stands next to the number
     contradicted     by anything else that is stated; then the observer sees each message, with all
-                     that the table and the statement allow beside it
+                     that the table and the statement allow besides it
 
 One that only other rounds of the phase have counts likewise: as if each message was seen.
 
@@ -134,7 +134,7 @@ def _is_sender_hidden(facts: RoundFacts, route: Route, stated: Reach) -> bool:
 class BelievedReach:
     """What counts of a reach: each of `reaches` is derived, and the weakest is counted.
 
-    `assumed` are sentences that stand beside the number, `contradicted` why a statement does not
+    `assumed` are sentences that stand next to the number, `contradicted` why a statement does not
     count, and `missing` says that only other rounds have one.
     """
 
@@ -177,17 +177,17 @@ def _believed(facts: RoundFacts, setting: RunSetting, observer: str) -> Believed
 def _judged(
     stated: Reach, table: Reach, facts: RoundFacts, setting: RunSetting, observer: str, route: Route
 ) -> BelievedReach:
-    """Return how far one statement counts beside the table's."""
+    """Return how far one statement counts with the table's."""
     merged = _merged(stated, table)
     why = tuple(conflicts(stated, table, facts, setting, observer, route))
     if why:
-        # The contradicted statement counts too where it may be the weaker one, beside the table's
+        # The contradicted statement counts too where it may be the weaker one, with the table's
         # row and the view of each message.
         weak = (merged,) if merged.sees in ("each", "sum-less-own", "one-share") else ()
         reaches = (*_by_colluders(_all(merged), table), table, *weak)
         return BelievedReach(_told_apart(reaches, facts), stated_assumptions(stated), why)
     assumed = stated_assumptions(stated)
-    # No protocol of the log carries it, and nothing excludes it: an assumption, named beside the
+    # No protocol of the log carries it, and nothing excludes it: an assumption, named with the
     # number.
     if stated.sees not in HIDES_NO_MORE[table.sees]:
         if observer == CLIENT:  # it knows its own, whoever mixes
@@ -266,7 +266,7 @@ def _stated(facts: RoundFacts, setting: RunSetting, observer: str) -> tuple[Reac
     """Return what is stated to reach an observer; the model is made of what the analyzer sees.
 
     What is released hides no less than what the analyzer sees, if it is a sum of that; what else
-    is said of the model, that more is released, counts beside it.
+    is said of the model, that more is released, counts as well.
     """
     stated = facts.reach_to(observer)
     seen = facts.reach_to(ANALYZER)
@@ -292,7 +292,7 @@ def _merged(stated: Reach, table: Reach) -> Reach:
 
 
 def _plain(table: Reach, other: Reach) -> Reach:
-    """Return the table's reach with what another says beside it, and no part of a number."""
+    """Return the table's reach with what another says with it, and no part of a number."""
     return replace(
         table,
         also=other.also,

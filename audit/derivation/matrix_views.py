@@ -106,7 +106,7 @@ def _less(facts: RoundFacts, setting: RunSetting, told: int) -> ev.Event:
 
 
 def _require_others(facts: RoundFacts, setting: RunSetting, told: int) -> None:
-    """Raise `NoProof` where nobody, or no noise, is left beside those who tell what they know."""
+    """Raise `NoProof` where nobody, or no noise, is left besides those who tell what they know."""
     if setting.silos <= told:
         raise NoProof("whoever sees the rest holds all data itself")
     if is_private(setting):

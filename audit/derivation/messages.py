@@ -8,7 +8,7 @@ stands around it is not.  Each draw of a round is a message of every unit; a log
 fewer draws than coordinates that are `chosen` is read as if each of these was one.
 
 A unit may fill the coordinates that its data did not choose with draws from the blanket, and always
-send all.  A reach says so by `chosen` as large as `dimensions`, without sets of indices, beside a
+send all.  A reach says so by `chosen` as large as `dimensions`, without sets of indices, with a
 choice that is said to depend on data.  What it sends then costs as much as the messages of those
 that were chosen, if each of them is a number with Laplace noise or a randomized response
 (`accountant.amplification.shuffling.overlap`); else as much as all of them.
@@ -165,7 +165,7 @@ def fills_all(facts: RoundFacts, reach: Reach) -> bool:
 
 
 def _decoys_are_free(facts: RoundFacts) -> bool:
-    """Return whether a draw from the blanket beside a message costs nothing: see the module."""
+    """Return whether a draw from the blanket with a message costs nothing: see the module."""
     if facts.noise.family == "randomized-response":
         return isinstance(_stated(facts)[0], ev.RandomizedResponse)
     return facts.noise.family == "laplace"

@@ -10,12 +10,12 @@ Whoever knows no N_i sees the sum with the noise of one silo.  Who knows those o
 sees the exact sum with probability c/k: `Compose(Gaussian, Approximate(0, c/k))` of one share is
 exactly that, delta p + (1 - p) delta_G for p = c/k.  So delta is at least 1 - (1 - c/k)^T over T
 rounds, whatever the noise.  That j is even and known to nobody but the server, and that the server
-asks for no more to be taken off, nothing in a log can show: it is an assumption beside every
+asks for no more to be taken off, nothing in a log can show: it is an assumption behind every
 number.
 
 Once noise is taken off it is so for everybody: what reaches any observer of that round has the
 noise of one silo, though only one of them is said to see that.  Who sees each silo's message
-beside it has two views of one unit, with noise that is not even the same, and no number.
+with it has two views of one unit, with noise that is not even the same, and no number.
 """
 
 from __future__ import annotations

@@ -139,7 +139,7 @@ def _is_far(facts: RoundFacts, setting: RunSetting) -> bool:
     near = facts.contribution.terms == "unit" or facts.sampling.method == "fixed-size"
     is_sum = (
         facts.noise.family in SUM_NOISE_FAMILIES
-    )  # a bare epsilon says itself what it holds for
+    )  # a stated epsilon says itself what it holds for
     return setting.neighbours == "replace-one" and is_sum and not near
 
 

@@ -35,13 +35,13 @@ Who sees which coordinates each unit sends (`index-sets`) has more than the mess
 a secret choice is no bound then, and that of one dimension is taken for each message.
 
 **Who mixes** them knows all senders, and its dummies.  A shuffler that holds ciphertexts, or is
-supposed to read none, and that is said to see sums alone (`sum`, and `dummies` beside it) knows
+supposed to read none, and that is said to see sums alone (`sum`, and `dummies` with it) knows
 which coordinates each unit sent, and whatever it added itself.  Its number rests on the noise of
 the other units who sent the same coordinates:  `accountant.amplification.shuffling.mixer`.  Of how
 messages are mixed counts what is stated to reach others, the smallest where other facts say less;
 colluders tell it, too.
 
-Where all units send everything and nothing is added, what it knows beside the sums is an order,
+Where all units send everything and nothing is added, what it knows besides the sums is an order,
 which was drawn apart, and ciphertexts: its view is made of what the analyzer sees, and the number
 before that holds.
 

@@ -13,7 +13,7 @@ What of the round reaches the observer (`believed_reach`) chooses the formula, o
     nothing         what is released                   likewise; each, before who adds dummies
     sum, dummies                                       sums before who mixes (`shuffled_messages`)
 
-What is seen beside that (`also`) is nothing where it depends on no data, and takes the guarantee
+What is seen besides that (`also`) is nothing where it depends on no data, and takes the guarantee
 away where it does.  A unit draws on a sample only against who does not know it (`sampling`), and
 only where the units of the sample are those that are clipped.  Where a round makes several draws,
 each counts, unless at most so many of them hold one unit.  What nothing here covers supports no
@@ -69,7 +69,7 @@ from .sums import require_unknown_noise, see_each, see_less_own, see_one_share, 
 
 
 def require_harmless(facts: RoundFacts, setting: RunSetting, reach: Reach) -> None:
-    """Raise `NoProof` where what is seen beside a reach depends on data."""
+    """Raise `NoProof` where what is seen besides a reach depends on data."""
     # Each channel is harmless only if what it shows is drawn whatever the data are.
     if "index-sets" in reach.also and not is_oblivious(facts):
         raise NoProof("which coordinates a unit sends depends on its data, and is seen")
@@ -122,7 +122,7 @@ def supported(
     `NoGuarantee`, with the reason, where they support none.  The event is valid for the relation
     of the promise, and for one record where the promise is for a group of them.  Without `sampled`
     no sample hides anybody, whatever the facts say of one.  The first round of a block with
-    correlated noise is all of it, and the others, its `rows`, are nothing beside it.
+    correlated noise is all of it, and the others, its `rows`, are nothing more.
     """
     alone = [_of_round(row, setting, observer, sampled=sampled) for row in (facts, *rows)]
     try:

@@ -9,8 +9,9 @@ from decimal import Decimal
 from typing import Any, Final, cast
 
 from ...accountant import validate
-from ...accountant.decoding import decimal_number, require_fields, suggestion
+from ...accountant.decoding import decimal_number
 from ...accountant.errors import InvalidInput
+from ...accountant.nearest_names import require_fields, suggestion
 from ...accountant.toml_source import WHY_NAMES_ARE_CLOSED
 from .printed_number import PrintedNumber, half_unit_of, in_words
 from .run_description import ExtraRelease, Fact, Phase, Provenance

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from ...accountant.decoding import nearest, suggestion
 from ...accountant.errors import InvalidInput
+from ...accountant.nearest_names import nearest, suggestion
 from ...accountant.toml_source import WHY_NAMES_ARE_CLOSED
 from .keys import DOTTED, KEYS, TABLES
 from .printed_number import in_words

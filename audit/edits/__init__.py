@@ -1,4 +1,4 @@
-"""Edited logs: contradictions within a log, or with the files beside it, that no run leaves.
+"""Edited logs: contradictions within a log, or with the files next to it, that no run leaves.
 
 They are looked for wherever a log is judged, before its budget is computed.  Their absence proves
 nothing: the owner of a log can write a consistent one of a run that never took place.
@@ -35,7 +35,7 @@ def facts_of_lines(ledger: Ledger) -> dict[str, object]:
 
 @exactly_named()
 def edits_of(folder: str | Path) -> tuple[Finding, ...]:
-    """Return how the log in a folder contradicts itself, or the files beside it; () for nothing.
+    """Return how the log in a folder contradicts itself, or the files next to it; () for nothing.
 
     Raises `BadLine` where its chain is broken, and `InvalidInput` where there is no log.
     """

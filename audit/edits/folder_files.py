@@ -1,6 +1,6 @@
-"""What lies beside a log: the model and the measurements that people take from the folder.
+"""What lies next to a log: the model and the measurements that people take from the folder.
 
-A log that was edited may be whole by itself and belong to another model than the one beside it.
+A log that was edited may be whole by itself and belong to another model than the one next to it.
 What is not there is not missed: a folder may hold the log alone.
 """
 
@@ -32,7 +32,7 @@ CHECKPOINT_FILE: Final = "checkpoint.npz"
 METRICS_FILE: Final = "metrics.json"
 
 _KEEP_TRUSTED_FILE: Final = (
-    "Keep to the file that a trusted copy of the folder holds, beside its own log."
+    "Keep to the file that a trusted copy of the folder holds, with its own log."
 )
 
 
@@ -43,7 +43,7 @@ _KEEP_TRUSTED_FILE: Final = (
     next_step=_KEEP_TRUSTED_FILE,
 )
 def foreign_model(folder: Path, ledger: Ledger, lineage: Lineage) -> tuple[Match, ...]:
-    """Fire where a model beside a log is another than the one that it names."""
+    """Fire where a model next to a log is another than the one that it names."""
     model, checkpoint = folder / MODEL_FILE, folder / CHECKPOINT_FILE
     return (
         *_first(model, _model(model, ledger, lineage)),
@@ -57,7 +57,7 @@ def foreign_model(folder: Path, ledger: Ledger, lineage: Lineage) -> tuple[Match
     next_step=_KEEP_TRUSTED_FILE,
 )
 def foreign_metrics(folder: Path, ledger: Ledger) -> tuple[Match, ...]:
-    """Fire where the measurements beside a log are others than it states."""
+    """Fire where the measurements next to a log are others than it states."""
     return _first(folder / METRICS_FILE, _metrics(folder / METRICS_FILE, ledger))
 
 
@@ -127,11 +127,11 @@ def _checkpoint(path: Path, ledger: Ledger) -> Iterator[str]:
 
 
 def _foreign_state(name: str, stored: StoredModel, ledger: Ledger) -> Iterator[str]:
-    """Yield that what is kept beside a model is not what was released with it."""
+    """Yield that what is kept with a model is not what was released with it."""
     states = states_of(ledger, stored.digest)
     if states and not stored.holds_state(states):
         yield (
-            f"{name} holds another state beside its model than the one that the log released with "
+            f"{name} holds another state with its model than the one that the log released with "
             f"it, {digits(*sorted(states))}."
         )
 

@@ -101,7 +101,7 @@ def _took_over(ledger: Ledger) -> bool:
 def stateless(ledger: Ledger) -> tuple[int, ...]:
     """Return the lines of releases without a state, where others of their phase have one.
 
-    What a system keeps beside its model has the same arrays from its first round to its last.
+    What a system keeps with its model has the same arrays from its first round to its last.
     """
     lines: dict[str, list[int]] = {}
     stating: set[str] = set()

@@ -29,7 +29,7 @@ def _stated(ledger: Ledger, question: str) -> NDArray[np.float64] | NotStated | 
     Where a configuration names no system, its model is what there is to compare with; and what is
     trained by a system of this package starts from its model, so no code is loaded to say so.
     """
-    from ...fl.declarations.built_in import built_in
+    from ...fl.declarations.packages import built_in
 
     name = configured_value(ledger, "run", "system")
     system = built_in().get(name) if isinstance(name, str) else None
@@ -135,7 +135,7 @@ def foreign_length(ledger: Ledger, lineage: Lineage) -> Match | NotStated | None
     ]
     if not released:
         return None
-    if not lineage.named:  # it may be what stands beside a model
+    if not lineage.named:  # it may be what stands with a model
         return NotStated("Whether rounds release as many values as the model has: none names one.")
     question = "Whether rounds release as many values as the model has"
     stated = _stated(ledger, question)
@@ -184,7 +184,7 @@ def broken_lineage(ledger: Ledger, lineage: Lineage) -> Match | NotStated | None
         )
     silent = stateless(ledger)
     if silent:
-        return Match("Some rounds release a state beside their model, and others do not.", silent)
+        return Match("Some rounds release a state with their model, and others do not.", silent)
     return _partly(lineage)
 
 

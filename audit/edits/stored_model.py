@@ -40,7 +40,7 @@ MAX_TEXT_BYTES: Final = 2**26
 MAX_STATE_ARRAYS: Final = 8
 """Most arrays of a state (`fl.frame.state`)."""
 
-_BESIDE_TRAINING: Final = ("normalisation_", "pca_", "held_out_")
+_RELEASED_ONCE: Final = ("normalisation_", "pca_", "held_out_")
 """How the names of arrays begin that are released once, or follow from what is."""
 
 _NPY_MAGIC: Final = b"\x93NUMPY\x01\x00"
@@ -52,7 +52,7 @@ _PIECE_BYTES: Final = 2**20
 class StoredModel:
     """What a file of a model holds: the digests of its arrays, and what it says of itself.
 
-    `moments`, `matrix` and `votes` are None where it holds none.  `beside` are all other arrays of
+    `moments`, `matrix` and `votes` are None where it holds none.  `other_arrays` are those of
     float64, by name, as the digest of a state takes them (`fl.frame.state`).
     """
 
@@ -61,20 +61,20 @@ class StoredModel:
     run_id: str
     round: int
     measured: tuple[tuple[int, Mapping[str, float]], ...]
-    beside: tuple[tuple[str, bytes], ...] = ()
+    other_arrays: tuple[tuple[str, bytes], ...] = ()
     matrix: str | None = None
     votes: str | None = None
 
     def holds_state(self, digests: Collection[str]) -> bool:
-        """Return whether arrays beside the model are a state of one of these digests."""
-        if len(self.beside) > MAX_STATE_ARRAYS:
+        """Return whether arrays with the model are a state of one of these digests."""
+        if len(self.other_arrays) > MAX_STATE_ARRAYS:
             return False
         return any(
             hashlib.sha256(b"".join(content for _, content in some)).hexdigest() in digests
-            for size in range(len(self.beside), 0, -1)
-            # At most 2^8 subsets: a checkpoint may hold released moments and others beside the
+            for size in range(len(self.other_arrays), 0, -1)
+            # At most 2^8 subsets: a checkpoint may hold released moments and others with the
             # state.
-            for some in itertools.combinations(self.beside, size)
+            for some in itertools.combinations(self.other_arrays, size)
         )
 
     @classmethod
@@ -160,12 +160,10 @@ def _digest(arrays: zipfile.ZipFile, name: str) -> str:
 
 
 def _others(names: set[str]) -> list[str]:
-    """Return the names of arrays that may be a state beside a model; at most 9."""
+    """Return the names of arrays that may be a state with a model; at most 9."""
     arrays = sorted(name.removesuffix(".npy") for name in names)
     others = [name for name in arrays if name not in (MODEL_ARRAY, ABOUT_ARRAY)]
-    return [name for name in others if not name.startswith(_BESIDE_TRAINING)][
-        : MAX_STATE_ARRAYS + 1
-    ]
+    return [name for name in others if not name.startswith(_RELEASED_ONCE)][: MAX_STATE_ARRAYS + 1]
 
 
 def _state_array(arrays: zipfile.ZipFile, name: str) -> tuple[str, bytes] | None:

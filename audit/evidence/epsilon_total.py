@@ -77,7 +77,7 @@ def rounded_leaves(parts: Composition, *, weaker: bool) -> tuple[Composition, bo
 def with_less_noise(event: ev.Event, factor: float) -> ev.Event:
     """Return an event of which every noise is divided by `factor`, 1 or above.
 
-    So are noise multipliers; a bare epsilon or rho is multiplied by it.  Rates, counts and deltas
+    So are noise multipliers; a stated epsilon or rho is multiplied by it.  Rates, counts and deltas
     stay.
 
     >>> with_less_noise(ev.Repeat(3, ev.Poisson(0.5, ev.Gaussian(2.0))), 2.0)

@@ -290,7 +290,7 @@ class Evidence(Rounds):
         counts: Counts = {}
         votes = votes_of(self.ledger) if len(self.ledger.spent) > 1 else None
         for kind, of_unit in zip(self.kinds, unit.counts, strict=True):
-            # No unit is both trained on and held out, so none attains the votes beside the rounds.
+            # No unit is both trained on and held out, so none attains the votes with the rounds.
             voted = votes is not None and votes.number in kind.lines
             facts, rounds = kind.facts, of_unit - (voted and of_unit > 0)
             # A unit of several silos may have nothing in those of a schedule: no data are sure.

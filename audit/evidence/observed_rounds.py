@@ -32,7 +32,7 @@ Counts: TypeAlias = dict[ev.Event, int]
 
 @dataclass(frozen=True)
 class PlanComparison:
-    """The plan for one observer beside what the log states was made.
+    """The plan for one observer next to what the log states was made.
 
     `left` are planned events that were not made, `beyond` planned ones that were made too often,
     `foreign` made ones that the plan does not know.
@@ -157,7 +157,7 @@ class Rounds:
     ) -> ev.Event:
         """Return what the facts support, without their sample where the stated event has none.
 
-        Facts about a sample, beside an event that counts on none, are not those of what was run:
+        Facts about a sample, with an event that counts on none, are not those of what was run:
         no sample is the weaker part of the one, and the noise may be that of the other.
         """
         if kind.facts.sampling.method == "none" or is_sampled(stated) or not is_sampled(true):
@@ -254,7 +254,7 @@ class Rounds:
         )
 
     def planned(self, observer: str, units: Iterable[RoundsOfUnit] | None = None) -> PlanComparison:
-        """Return the plan for an observer beside what was made; both empty where it has none.
+        """Return the plan for an observer next to what was made; both empty where it has none.
 
         `units` says of which unit; without it, of any.  Once all planned rounds are made, nothing
         is left for a silo that took part in fewer of them than the plan allows, but for releases

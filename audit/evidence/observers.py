@@ -52,7 +52,7 @@ _OBSERVERS_BY_AGGREGATION: Final[Mapping[str, tuple[str, ...]]] = {
     "shares": (PEER,),
     "shuffle": (ANALYZER, SHUFFLER),
 }
-"""Who sees something of a run without a server, or whose messages are mixed, beside the model."""
+"""Who sees something of a run without a server, or whose messages are mixed, besides the model."""
 
 
 def observers_of(rounds: Rounds) -> tuple[str, ...]:

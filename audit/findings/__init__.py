@@ -1,9 +1,16 @@
-"""Findings: what rules find in descriptions, in logs and in the files beside a log."""
+"""Findings: what rules find in descriptions, in logs and in the files next to a log."""
 
 from __future__ import annotations
 
-from .finding import Finding, Match, NotStated, Severity, worst_first
-from .next_steps import COPY_OF_CUT_LOG, UNTOUCHED_COPY
+from .finding import (
+    COPY_OF_CUT_LOG,
+    UNTOUCHED_COPY,
+    Finding,
+    Match,
+    NotStated,
+    Severity,
+    worst_first,
+)
 from .registry import FACTS, RULES, Rule, Search, apply_rules, rule, rules_on
 
 __all__ = [

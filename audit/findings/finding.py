@@ -8,6 +8,16 @@ from typing import Final, Literal
 
 from ...accountant.guarantee import Bounds
 
+UNTOUCHED_COPY: Final = "Take the log from a copy that nobody has touched."
+"""What to do where a log was changed."""
+
+COPY_OF_CUT_LOG: Final = (
+    "Take the log from a copy that nobody has touched; what was cut out is spent all the same, and "
+    "is not in the numbers here."
+)
+"""What to do where something was cut out of a log."""
+
+
 Severity = Literal["error", "warning", "note", "info"]
 """`error`: the claim cannot rest on these facts, or the log does not support it.  `warning`: it
 needs a condition that nothing shows, or promises little.  `note`: a fact to keep in mind; in the

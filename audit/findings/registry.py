@@ -20,8 +20,8 @@ FACTS: Final[Mapping[str, str]] = {
     "lineage": "the models of a log, one after the other",
     "entries": "the lines of a log, those too that were added later",
     "verification": "the chain of a log, and the head or key that it is held against",
-    "folder": "the files beside a log",
-    "file_comparison": "the configuration beside a log",
+    "folder": "the files next to a log",
+    "file_comparison": "the configuration next to a log",
     "sidecar": "the sealed sidecar of a log",
 }
 """What a rule may rest on, by name."""

@@ -41,7 +41,7 @@ RULES: Final[Mapping[str, Rule]] = rules_on(RECORDS)
 """The rules about the records of a log, by id."""
 
 LOG_RULES: Final[Mapping[str, Rule]] = rules_on(FACTS.keys() - {"case"})
-"""Every rule about a log: its records, its file, and what stands beside it."""
+"""Every rule about a log: its records, its file, and what stands next to it."""
 
 
 def facts_of(evidence: Evidence) -> dict[str, object]:
@@ -49,18 +49,18 @@ def facts_of(evidence: Evidence) -> dict[str, object]:
     return {"evidence": evidence, **facts_of_lines(evidence.ledger)}
 
 
-def search_hazards(evidence: Evidence, beside: Mapping[str, object] | None = None) -> Search:
+def search_hazards(evidence: Evidence, surroundings: Mapping[str, object] | None = None) -> Search:
     """Return the hazards of a log, the worst first, and the facts that it does not state.
 
-    `beside` are facts of its file, and of what stands beside it, as far as they are known.  The
-    hazard `event-mismatch` is left out where other errors explain each of its lines, and
+    `surroundings` are facts of its file and of its folder, as far as they are known.  The hazard
+    `event-mismatch` is left out where other errors explain each of its lines, and
     `no-number` where another error of the records gives the reason.
     """
-    search = apply_rules({**facts_of(evidence), **(beside or {})}, order=_RULE_MODULES)
+    search = apply_rules({**facts_of(evidence), **(surroundings or {})}, order=_RULE_MODULES)
     errors = [
         hazard for hazard in search.findings if hazard.severity == "error" and hazard.id in RULES
     ]
-    # An error that names the fact behind a stated event takes the place of the bare mismatch.
+    # An error that names the fact behind a stated event takes the place of the mere mismatch.
     explained = {
         line
         for hazard in errors

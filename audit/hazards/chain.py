@@ -1,4 +1,4 @@
-"""Hazards of the file itself, which leave no record to look at, and of what stands beside it."""
+"""Hazards of the file itself, which leave no record to look at, and of what stands next to it."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def not_anchored(verification: Verification) -> Match | None:
 
 @rule(
     "configuration-file-mismatch",
-    why="A run keeps its configuration beside its log, and goes on from no other. One of them was "
+    why="A run keeps its configuration next to its log, and goes on from no other. One of them was "
     "edited, or they are of two runs.",
     next_step="Take the folder from a copy that nobody has touched.",
 )

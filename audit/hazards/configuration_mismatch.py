@@ -1,4 +1,4 @@
-"""The configuration of a run beside the facts of its log."""
+"""The configuration of a run against the facts of its log."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ def lost_if_cut_off(ledger: Ledger) -> LostIfCutOff | None:
     if any(spent.intent.phase == NORMALISE and not spent.releases for spent in ledger.spent):
         return LostIfCutOff(
             f"{MOMENTS_DESCRIPTION} were announced and not released",
-            "Start a new run in another folder then; what this one has spent counts beside it.",
+            "Start a new run in another folder then; what this one has spent counts as well.",
         )
     return None
 

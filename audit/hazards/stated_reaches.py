@@ -1,4 +1,4 @@
-"""What is said to reach whom, beside the facts that it rests on."""
+"""What is said to reach whom, against the facts that it rests on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the log says of itself, beside what its facts support."""
+"""What the log says of itself, against what its facts support."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def undisclosed_observer(evidence: Evidence) -> Match | None:
 
 @rule(
     "event-mismatch",
-    why="The event is what the run accounted; the facts beside it say what was done, and they "
+    why="The event is what the run accounted; the facts with it say what was done, and they "
     "prove less.",
     next_step="Look for what the code added in noise and what it wrote down; cite the number that "
     "is derived here.",

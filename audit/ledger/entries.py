@@ -114,7 +114,7 @@ class Ledger:
 def rounds_of(spent: Iterable[SpentIntent]) -> int:
     """Return how many rounds some intents are of.
 
-    A round may have several, a noisy count beside a noisy sum: one of each phase.  Two of one phase
+    A round may have several, a noisy count with a noisy sum: one of each phase.  Two of one phase
     under one number are two rounds, of which one should not be there.
     """
     phases: dict[int, Counter[str]] = {}

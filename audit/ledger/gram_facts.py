@@ -1,7 +1,7 @@
 """What the facts of a Gram matrix bound: its sensitivity, its grid, and what they cannot say.
 
 `Contribution.gram` holds what `accountant.sensitivity.gram` derives a sensitivity from; the bound
-and the sensitivity that stand beside it count only where they are larger.
+and the sensitivity that stand next to it count only where they are larger.
 
     promise for                       a sum moves by at most
     what is bounded together          the sensitivity for the relation

@@ -86,24 +86,26 @@ def training_of(ledger: Ledger) -> tuple[SpentIntent, ...]:
 
     These are moments, a first matrix, and the votes of users who were held out.
     """
-    beside = (moments_of(ledger), matrix_before_training(ledger), votes_of(ledger))
-    return tuple(spent for spent in ledger.spent if not any(spent is other for other in beside))
+    released_once = (moments_of(ledger), matrix_before_training(ledger), votes_of(ledger))
+    return tuple(
+        spent for spent in ledger.spent if not any(spent is other for other in released_once)
+    )
 
 
 def models_of(ledger: Ledger) -> tuple[SpentIntent, ...]:
     """Return the rounds of training as models see them: one intent each.
 
-    A round may open other intents beside that of its model.  Their phases are those of which some
+    A round may open other intents besides that of its model.  Their phases are those of which some
     intent states no model, in a round in which another one does.
     """
     training = training_of(ledger)
     with_model = {spent.intent.round for spent in training if _states_model(spent)}
-    # Phases that name a model in some round train it; the others only stand beside it.
+    # Phases that name a model in some round train it; the others only accompany it.
     stating = {spent.intent.phase for spent in training if _states_model(spent)}
-    beside = {
+    without_model = {
         spent.intent.phase for spent in training if spent.intent.round in with_model
     } - stating
-    return tuple(spent for spent in training if spent.intent.phase not in beside)
+    return tuple(spent for spent in training if spent.intent.phase not in without_model)
 
 
 def rounds_by_release(ledger: Ledger) -> list[list[SpentIntent]]:

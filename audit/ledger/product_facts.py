@@ -1,7 +1,7 @@
 """What the facts of a product A^T A Z / s bound: its sensitivity and its grid.
 
 `Contribution.product` holds what `accountant.sensitivity.product` derives a sensitivity from; the
-bound and the sensitivity that stand beside it count only where they are larger.
+bound and the sensitivity that stand next to it count only where they are larger.
 
     promise for                        a sum moves by at most
     what is bounded                    the sensitivity for the relation

@@ -155,7 +155,7 @@ def _multiplier(run: BandMF, noise: float) -> tuple[float | None, tuple[str, ...
     if norm is None:
         return None, (
             "The columns are normalised and not all coefficients of the strategy are printed, so "
-            "that the noise beside the largest column is not known: there is no event.",
+            "that the noise relative to the largest column is not known: there is no event.",
         )
     if norm >= 1.0:
         return noise, ()

@@ -4,11 +4,13 @@ Nothing here runs what it reads.  What is no text, or no JSON, is answered with 
 `NOT_JSON`; what is JSON and misleads (one key twice, nesting without end, a number with more
 digits than any field has) raises `InvalidInput`.
 
-Readers share facts that were read, fields that must be there, and words that are known.
+Readers share facts that were read, fields that must be there, and the names that libraries give to
+each setting (`ALIASES`).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from decimal import Decimal
 from functools import lru_cache
@@ -19,6 +21,39 @@ from ...accountant.decoding import MAX_JSON_NUMBER_CHARACTERS, parsed_json
 from ...accountant.errors import InvalidInput, kind_of
 from ..description.printed_number import PrintedNumber
 from ..description.run_description import Fact, Phase
+
+ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
+    role: tuple(names.split())
+    for role, names in {
+        "noise": "noise_multiplier sigma noise noise_mult noise_scale nm noisemultiplier dp_noise "
+        "σ",
+        "rate": "sample_rate sampling_rate q rate sampling_probability sampling_prob sample_prob",
+        "steps": "steps num_steps n_steps iterations num_iterations count n_iter max_steps",
+        "step": "step global_step iteration iter round global_round",
+        "epochs": "epochs num_epochs n_epochs max_epochs num_train_epochs",
+        "epoch": "epoch",
+        "epsilon": "epsilon eps final_epsilon epsilon_spent spent_epsilon privacy_epsilon "
+        "dp_epsilon ε",
+        "target": "target_epsilon epsilon_target max_epsilon epsilon_budget epsilon_max "
+        "privacy_budget",
+        "delta": "delta target_delta dp_delta δ",
+        "clip": "max_grad_norm clip clipping_norm l2_norm_clip clip_norm max_per_sample_grad_norm "
+        "max_clip_norm l2_clip_norm per_sample_max_grad_norm clipping_threshold",
+        "batch": "batch_size lot_size logical_batch_size expected_batch_size train_batch_size",
+        "records": "dataset_size num_examples n_train train_size sample_size num_samples n_samples",
+        "microbatches": "microbatches num_microbatches",
+        "microbatch_size": "microbatch_size",
+        "poisson": "poisson_sampling",
+        "accumulation": "gradient_accumulation_steps accumulation_steps accumulate_grad_batches",
+        "accountant": "accountant accountant_type mechanism",
+    }.items()
+}
+"""What the readers of histories, logs and configurations know, with all names of each."""
+
+OPTIMIZER_EPSILON: Final = 1e-4
+"""An epsilon below this, in a log or a configuration, is that of an optimizer."""
+
+_ROLE_OF: Final = {name: role for role, names in ALIASES.items() for name in names}
 
 
 class NotJson:
@@ -260,3 +295,18 @@ def schedule_values(phases: list[Phase]) -> dict[str, object]:
         "sampling.rate": phase.rate,
         "schedule.steps": phase.steps,
     }
+
+
+def role_of(name: str) -> str | None:
+    """Return what a name stands for; None for a name that is not known.
+
+    >>> role_of("Noise-Multiplier"), role_of("train/epsilon"), role_of("loss")
+    ('noise', 'epsilon', None)
+    """
+    plain = name.strip().strip("\"'").rpartition("/")[2]
+    return _ROLE_OF.get(re.sub(r"[\s.\-]+", "_", plain.strip().lower()))
+
+
+def speaks_of_privacy(roles: set[str]) -> bool:
+    """Return whether names say something of a private run: its noise, or an epsilon."""
+    return bool(roles & {"noise", "epsilon", "target"}) and len(roles) > 1

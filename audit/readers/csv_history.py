@@ -1,7 +1,7 @@
 """Histories as CSV: a header, and one row for each phase, epoch or evaluation.
 
 The delimiter is whichever of comma, semicolon, tab and bar gives a header with known names.  The
-names and what they stand for are in `aliases.py`, how rows are understood in `history.py`:
+names and what they stand for are in `content.py`, how rows are understood in `history.py`:
 
     sigma,q,steps            epoch,loss,epsilon,delta
     1.3,0.0043,1000          1,0.71,0.52,1e-5

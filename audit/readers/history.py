@@ -1,6 +1,6 @@
 """A table of a run's history, row by row: what CSV and JSONL readers have in common.
 
-Columns are known by their names (`aliases.py`).  Three kinds of tables are told apart:
+Columns are known by their names (`content.py`).  Three kinds of tables are told apart:
 
 - with a column of epsilon: a log, in which epsilon grows; its last value is the claim, and where
   noise or rate change as well the rows may be runs of their own, so the table is refused;
@@ -25,8 +25,16 @@ from ...accountant import validate
 from ...accountant.errors import InvalidInput, counted
 from ..description.printed_number import half_unit_of
 from ..description.run_description import Phase, Reading
-from .aliases import role_of, speaks_of_privacy
-from .content import decimal_of, digits_of, merged_phases, printed, printed_delta, read_facts
+from .content import (
+    decimal_of,
+    digits_of,
+    merged_phases,
+    printed,
+    printed_delta,
+    read_facts,
+    role_of,
+    speaks_of_privacy,
+)
 from .history_rows import History
 
 ALWAYS: Final = (
@@ -188,16 +196,16 @@ class _Table:
             if role in self.history.columns
         ]
         return InvalidInput(
-            f"The settings change from row to row beside an epsilon: "
+            f"The settings change from row to row with an epsilon: "
             f"{', '.join(f'`{column}`' for column in columns)}.",
             "The rows may be phases of one run, or a run each, and the same numbers would mean "
             "quite different guarantees.",
             "Give one file for each run; or remove the epsilon of a schedule, and state "
-            "claim.epsilon beside it.",
+            "claim.epsilon with it.",
         )
 
     def settings(self) -> dict[str, object]:
-        """Return what stands beside the schedule, where it is the same in all rows."""
+        """Return what is stated besides the schedule, where it is the same in all rows."""
         values: dict[str, object] = {}
         for role, key in (
             ("batch", "sampling.batch"),
@@ -240,7 +248,7 @@ class _Table:
                 return []
             elif len(counts) > 1 and self.cells("epsilon"):
                 raise InvalidInput(
-                    f"The column `{column}` neither rises nor is constant, beside an epsilon.",
+                    f"The column `{column}` neither rises nor is constant, with an epsilon.",
                     "It may count the steps of a row or of the run.",
                     "Remove the column, and state schedule.steps.",
                 )

@@ -9,7 +9,7 @@ from typing import Final
 from ...accountant.errors import InvalidInput
 
 SETTINGS: Final = ("noise", "rate", "steps", "batch", "accumulation")
-"""Roles that a row must say where other rows say them beside what it says itself."""
+"""Roles that a row must say where other rows say them with what it says itself."""
 
 COMPANIONS: Final = (*SETTINGS, "step", "epoch", "epsilon")
 
@@ -59,7 +59,7 @@ def require_whole_rows(history: History) -> None:
             if role in cells and setting not in cells:
                 raise InvalidInput(
                     f"Line {number} has `{history.columns[role]:.40}` and no "
-                    f"`{history.columns[setting]:.40}`, which other lines have beside it.",
+                    f"`{history.columns[setting]:.40}`, which other lines have with it.",
                     "That it is the same as in other lines is not said; the settings may stand "
                     "there under another name.",
                     "Fill the cell in, or describe the run in a TOML file.",

@@ -3,7 +3,7 @@
     {"epoch": 1, "loss": 0.71, "epsilon": 0.52, "delta": 1e-05}
     {"epoch": 2, "loss": 0.55, "epsilon": 0.71, "delta": 1e-05}
 
-The names and what they stand for are in `aliases.py`, how rows are understood in `history.py`.
+The names and what they stand for are in `content.py`, how rows are understood in `history.py`.
 Lines may lack keys; names are looked for on the first level of each object only.  There must be
 two lines at least: one object alone is a configuration.  Source: the metrics that training
 scripts write.

@@ -1,6 +1,6 @@
 """Configurations: lines `key: value` or `key = value`, or one JSON object, with known keys.
 
-The names and what they stand for are in `aliases.py`:
+The names and what they stand for are in `content.py`:
 
     noise_multiplier: 1.1        # comments are passed over
     max_grad_norm: 1.0
@@ -33,8 +33,8 @@ from ...accountant.errors import InvalidInput, counted
 from ...accountant.events import Event, NoGuarantee
 from ..description.printed_number import half_unit_of
 from ..description.run_description import Reading
-from .aliases import OPTIMIZER_EPSILON, role_of, speaks_of_privacy
 from .content import (
+    OPTIMIZER_EPSILON,
     decimal_of,
     digits_of,
     lines_of,
@@ -43,6 +43,8 @@ from .content import (
     printed,
     printed_delta,
     read_facts,
+    role_of,
+    speaks_of_privacy,
 )
 
 OFF: Final = frozenset(

@@ -44,7 +44,7 @@ class AccountantState:
 
     @property
     def unread(self) -> list[object]:
-        """Return the keys that no accountant of Opacus writes beside what this one says."""
+        """Return the keys that no accountant of Opacus writes besides what this one says."""
         known = OLD_KEYS
         if isinstance(self.history, (list, tuple)):
             known = frozenset({"mechanism", "history" if "history" in self.table else "steps"})
@@ -142,7 +142,7 @@ def _is_state(path: str, table: Mapping[object, object], is_accountant: bool) ->
     if isinstance(history, (list, tuple)):
         telling = not path or _TELLING_KEY.search(path) is not None
         return is_accountant or "mechanism" in table or (telling and _is_triple(history))
-    # A number of steps stands in many files: it is a state where nothing else is beside it.
+    # A number of steps stands in many files: it is a state where nothing else is with it.
     if "steps" not in table or not table.keys() <= OLD_KEYS:
         return False
     return "noise_multiplier" in table if not path else _ENGINE_KEY.search(path) is not None

@@ -33,8 +33,7 @@ from typing import Final
 
 from ...accountant.errors import InvalidInput, counted
 from ..description.run_description import Reading
-from .aliases import OPTIMIZER_EPSILON
-from .content import NOT_JSON, json_of, numbered_lines, read_facts
+from .content import NOT_JSON, OPTIMIZER_EPSILON, json_of, numbered_lines, read_facts
 from .history import reading_of
 from .history_rows import History
 
@@ -213,7 +212,7 @@ def _row(line: str, number: int, doubts: dict[str, str], unread: set[str]) -> di
             raise InvalidInput(
                 f"A line has two numbers for {role}, {row[role]} and {text}: {line[:80]!r}.",
                 "Which of them is meant is not in the log.",
-                "Remove all but one, or state it in a TOML file beside the log.",
+                "Remove all but one, or state it in a TOML file next to the log.",
             )
     return row
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from ...accountant.decoding import nearest
+from ...accountant.nearest_names import nearest
 from ..description.keys import DOTTED
 from ..description.run_description import Reading
 from .content import lines_of, object_of

@@ -23,7 +23,7 @@ CLAIMED: Final = "#b3541e"
 MEASURED: Final = "#2a7f4f"
 
 MAX_DRAWN_RATIO: Final = 20.0
-"""How many times what is proven a number may be, to be drawn beside it."""
+"""How many times what is proven a number may be, to be drawn next to it."""
 
 MAX_CURVES: Final = 8
 """Most curves of one figure."""

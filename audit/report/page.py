@@ -140,7 +140,7 @@ def _shown_of(facts: RunFacts) -> Shown:
     against, measured = facts.contradicting, facts.measured
     if len(measured) <= MAX_RESULTS_SHOWN:
         return measured
-    # What contradicts a claim is never crowded out by newer results.
+    # What contradicts a claim is never pushed out by newer results.
     first = against[-MAX_RESULTS_SHOWN:]
     rest = [row for row in measured if not contradicts(row[1])]
     return tuple(

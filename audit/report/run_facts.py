@@ -17,7 +17,7 @@ from ...fl.declarations.registry import exactly_named
 from ...fl.frame.held_out_score import HeldOutScore
 from ...fl.log.reader import NEXT, UNBEGUN, WHY, BadLine, log_of
 from ..budget import BudgetReport, Entry, Evidence, Ledger, audit_ledger
-from ..budget.auditing import chain_of, facts_beside
+from ..budget.auditing import chain_of, folder_facts
 from ..ledger.phases import score_of
 from ..measurement import Measurement
 from ..results import Result, result_of
@@ -130,7 +130,7 @@ def read(
         budget=audit_ledger(
             ledger,
             chain_of(verified),
-            beside=facts_beside(folder, ledger, entries, verified),
+            surroundings=folder_facts(folder, ledger, entries, verified),
         ),
         course=_course(ledger),
         event=evidence.composed(ledger.opened.claim.observer),

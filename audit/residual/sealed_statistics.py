@@ -1,4 +1,4 @@
-"""The sealed statistics of a run's noise, each beside what the log says of the same release."""
+"""The sealed statistics of a run's noise, each next to what the log says of the same release."""
 
 from __future__ import annotations
 

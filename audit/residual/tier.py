@@ -37,7 +37,7 @@ AUDITOR: Final = "auditor"
 
 ROUNDS_TESTED: Final = "rounds tested"
 VALUES_TESTED: Final = "values tested"
-"""How much was there to test, beside every answer; public numbers."""
+"""How much was there to test, with every answer; public numbers."""
 
 Test: TypeAlias = Callable[[Run], NoiseTest | None]
 
@@ -201,7 +201,7 @@ NOT_FOR_PUBLICATION: Final = (
 
 
 def write_sealed_report(folder: str | Path, measurements: Sequence[Measurement]) -> Path:
-    """Write measurements into the sealed report beside a run's log, and return its path.
+    """Write measurements into the sealed report next to a run's log, and return its path.
 
     The file is readable for its owner only, and whole or absent.  Measurements of the same tiers
     that it held are replaced, those of other tiers of the same run are kept; of two audits at once,

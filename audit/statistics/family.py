@@ -45,7 +45,7 @@ from ...accountant.rootfinding import bisect
 from .binomial import Counts, as_scores, counts_at, epsilon_of_rates, level_of, upper_rate
 
 _NOISY = (ev.Gaussian, ev.MatrixGaussian, ev.Laplace, ev.DiscreteGaussian, ev.DiscreteLaplace)
-_BARE = (ev.Pure, ev.Local, ev.RandomizedResponse, ev.Exponential, ev.Approximate)
+_STATED = (ev.Pure, ev.Local, ev.RandomizedResponse, ev.Exponential, ev.Approximate)
 
 MIN_DISCRETE_DEVIATION: Final = 3.0
 """The least standard deviation, in integers, of discrete Gaussian noise in a family."""
@@ -54,7 +54,7 @@ MIN_DISCRETE_DEVIATION: Final = 3.0
 def scaled(event: ev.Event, factor: float) -> ev.Event:
     """Return the event with every noise multiplier times `factor`, and all else as it is.
 
-    A bare epsilon is divided by the factor, and rho by its square.  A larger factor protects
+    A stated epsilon is divided by the factor, and rho by its square.  A larger factor protects
     better: noise of a larger scale is the smaller one with more added (Gaussian, also where rounds
     share it, Laplace, discrete Laplace).  Discrete Gaussian noise is no such sum: of standard
     deviation 0.6 it shows more than of 0.5 where one unit in 200 is a false alarm.  From 3 on,
@@ -82,7 +82,7 @@ def _scaled(event: ev.Event, factor: float) -> ev.Event:
         _require_ordered(event.noise_multiplier * factor * event.sensitivity)
     if isinstance(event, _NOISY):
         return replace(event, noise_multiplier=event.noise_multiplier * factor)
-    if isinstance(event, _BARE):
+    if isinstance(event, _STATED):
         return replace(event, epsilon=event.epsilon / factor)
     if isinstance(event, ev.ZCDP):
         return ev.ZCDP(event.rho / factor / factor)  # rho = 1 / (2 sigma^2)
@@ -106,7 +106,7 @@ def _require_ordered(deviation: float) -> None:
 
 
 def _noise_in(event: ev.Event) -> bool:
-    if isinstance(event, (*_NOISY, *_BARE, ev.ZCDP)):
+    if isinstance(event, (*_NOISY, *_STATED, ev.ZCDP)):
         return True
     inner = getattr(event, "event", None)
     parts = getattr(event, "events", () if inner is None else (inner,))
@@ -133,7 +133,7 @@ class FamilyResult:
 
     - `factor`: the smallest factor on the noise that is rejected at level `alpha`; None for none.
     - `epsilon`: a certified lower bound on epsilon at `delta` of the event scaled by that factor;
-      where no engine has such a bound, as of a bare epsilon, what the same counts show of any
+      where no engine has such a bound, as of a stated epsilon, what the same counts show of any
       mechanism; 0 where no factor is rejected.
     - `rejected`: whether the claim itself, factor 1, is rejected.
     - `counts`: errors and trials of the test; None where the test has no counts.

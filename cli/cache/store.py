@@ -8,7 +8,7 @@ written changes nothing but the time.
 
 The key that kept answers are signed with, so that nobody's numbers but our own are shown.
 
-A digest alone can be computed by whoever edits a file.  The key lies beside the answers, and only
+A digest alone can be computed by whoever edits a file.  The key lies next to the answers, and only
 its owner may read it: a key that others can read or have put there signs nothing.
 """
 

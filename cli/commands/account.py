@@ -90,7 +90,7 @@ def account(context: typer.Context, asked: AccountRequest) -> Report:
     --guesses, and the Gaussian that dominates from --from-fpr on.
     """
     from ...accountant import validate
-    from ...accountant.work import require_little_work
+    from ...accountant.work_limit import require_little_work
     from ..inputs.curve_file import read_released, require_replaceable
     from ..inputs.described_run import described, grouped
     from ..inputs.run_files import TypedFacts, reading_of_claim

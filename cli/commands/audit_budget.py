@@ -88,7 +88,7 @@ def budget(_: typer.Context, asked: BudgetRequest) -> Report:
     return Report(
         result=audited.to_json(),
         text=_text(audited),
-        number=rounding.bare(audited.total.upper),
+        number=rounding.plain(audited.total.upper),
         assumptions=audited.assumptions,
         warnings=(SEALED,) if asked.sealed else (),
         ok=audited.ok,

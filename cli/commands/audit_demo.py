@@ -64,7 +64,7 @@ class DemoRequest(OutputOptions):
 def demo(_: typer.Context, asked: DemoRequest) -> Report:
     """Attack published mechanisms, each in a small simulation, and measure what they lose.
 
-    Without NAME, lists the demonstrations.  What was claimed stands beside what theory says of
+    Without NAME, lists the demonstrations.  What was claimed stands next to what theory says of
     the attack and what it measured.  Exit code 0 also where a claim is contradicted, as that is
     what they are for.
     """

@@ -42,14 +42,14 @@ LOG_ASSUMPTIONS: Final = (
     "A line that was removed, moved, repeated, inserted or edited breaks the chain of hashes. "
     "Whoever wrote the whole end of the log anew, or cut it off between two lines, is found only "
     "by a head that was kept elsewhere (--head) or by a signature (--public-key).",
-    "The log says what its writer wrote. FAILED stands beside what no run writes: rounds that are "
+    "The log says what its writer wrote. FAILED stands next to what no run writes: rounds that are "
     "cut out, models and streams that do not join, keys taken out of the configuration. Whether "
     "the rest is what it makes, and adds up to what is promised, is the question of "
     "`privplan audit budget`.",
 )
 
 _CONFIGURED: Final = (
-    "A run writes its whole configuration into the first line, and keeps its file beside the log."
+    "A run writes its whole configuration into the first line, and keeps its file next to the log."
 )
 _TAKE_COPY: Final = "Take a copy that nobody has touched."
 
@@ -70,7 +70,7 @@ def log(_: typer.Context, asked: LogRequest) -> Report:
 
     Prints the head, the hash of the last line: keep it elsewhere, and nothing before it can be
     changed or taken away unnoticed.  Leaves with exit code 1 if a line is bad or torn, if lines
-    contradict each other, their configuration or the files beside them, if no run was begun, or if
+    contradict each other, their configuration or the files next to them, if no run was begun, or if
     --head, --public-key, --models or --against do not hold; that a run is not closed is no failure.
     What each check excludes: privplan explain log.
     """

@@ -62,7 +62,7 @@ def calibrate(context: typer.Context, asked: CalibrateRequest) -> Report:
     risk = attack_risk.asked_target(context, asked)
     epsilon = slack = 0.0
     if risk is not None:
-        _refuse_beside_risk(release=asked.release, units=asked.units)
+        _refuse_with_risk(release=asked.release, units=asked.units)
     else:
         epsilon = required(validate.positive, epsilon=asked.epsilon)
         slack = required(delta_below_half if asked.release else delta_from_zero, delta=asked.delta)
@@ -103,10 +103,10 @@ def calibrate(context: typer.Context, asked: CalibrateRequest) -> Report:
     return plan.report(brief=asked.quiet and not asked.as_json)
 
 
-def _refuse_beside_risk(**beside: object) -> None:
+def _refuse_with_risk(**options: object) -> None:
     from ...accountant.errors import InvalidInput
 
-    for name, value in beside.items():
+    for name, value in options.items():
         if value is not None:
             raise InvalidInput(
                 f"`{name}` goes with --epsilon and --delta, not with an attack risk.",

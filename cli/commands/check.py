@@ -67,7 +67,7 @@ Brief = Annotated[
 
 @option_group
 class CheckRequest(OutputOptions):
-    """The files that describe runs, what is said beside them, and how much is printed."""
+    """The files that describe runs, what is said with them, and how much is printed."""
 
     files: Files = None
     facts: Facts = None

@@ -1,4 +1,4 @@
-"""`privplan claims`: what five published systems claim, beside what can be proven."""
+"""`privplan claims`: what five published systems claim, and what can be proven."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class ClaimsRequest(OutputOptions):
 
 @takes(ClaimsRequest)
 def claims(_: typer.Context, asked: ClaimsRequest) -> Report:
-    """Put the privacy numbers of five published systems beside what can be proven.
+    """Put the privacy numbers of five published systems next to what can be proven.
 
     Every number is computed here: the claim by the published formula, mistakes included, and the
     bounds by privplan.  The first run takes a while and is kept.  With SYSTEM, each row says whom
@@ -149,7 +149,7 @@ def _measured_runs(
     systems: Sequence[str], *, measure: bool
 ) -> tuple[list[ExampleResult], bool, tuple[str, ...]]:
     """Return what is known of example runs, whether some is not, and what could not be measured."""
-    from ...fl.declarations.built_in import built_in
+    from ...fl.declarations.packages import built_in
     from ..cache import measured_rows
 
     version = measured_rows.current()  # before the code is loaded that measures

@@ -13,8 +13,8 @@ from ..terminal.output import Report, plain, table, wrapped
 from .doctor import naming_install_command
 
 if TYPE_CHECKING:
-    from ...fl.tables.checking import CheckedTable, Finding
     from ...fl.tables.schema import TextFormat
+    from ...fl.tables.value_checks import CheckedTable, Finding
 
 Files = Annotated[
     list[str], typer.Argument(metavar="FILE...", help="CSV, TSV, Parquet or Arrow files.")
@@ -99,7 +99,7 @@ def schema(_: typer.Context, asked: SchemaRequest) -> Report:
         )
     source = "" if asked.source is None else public_source(source=asked.source)
     with naming_install_command("fl"):
-        from ...fl.tables.draft import draft_of
+        from ...fl.tables.schema_draft import draft_of
 
         public = None if asked.public is None else Path(asked.public)
         files = [Path(file) for file in asked.files]
@@ -118,7 +118,7 @@ def check(_: typer.Context, asked: DataCheckRequest) -> Report:
     exit code 1 where anything was found.
     """
     from ...accountant.errors import InvalidInput
-    from ...fl.declarations.toml_words import TABLE
+    from ...fl.declarations.toml_key import TABLE
     from ...fl.settings.file import read_settings
 
     data = read_settings(asked.configuration).data
@@ -129,11 +129,11 @@ def check(_: typer.Context, asked: DataCheckRequest) -> Report:
             f'Give the configuration of a run on name = "{TABLE}".',
         )
     with naming_install_command("fl"):
-        from ...fl.tables.checking import checked_table
         from ...fl.tables.federated_table import files_of
-        from ...fl.tables.reading import TableColumns
+        from ...fl.tables.row_reading import TableColumns
         from ...fl.tables.schema_text import schema_in
         from ...fl.tables.user_list import public_users
+        from ...fl.tables.value_checks import checked_table
 
         columns = TableColumns(user=data.user, label=data.label, silo=data.silo)
         checked = checked_table(

@@ -6,8 +6,8 @@ from typing import Annotated, Final
 
 import typer
 
-from ...accountant.decoding import nearest
 from ...accountant.errors import InvalidInput
+from ...accountant.nearest_names import nearest
 from ..inputs import options
 from ..inputs.request import OutputOptions, QuestionOptions, takes
 from ..pages.topics import TOPIC_BY_ALIAS, TOPICS
@@ -44,7 +44,7 @@ def explain(context: typer.Context, asked: ExplainRequest) -> Report:
     as bandmf or rdp.  Without EVENT or TOPIC, the topics are listed.
     """
     from ...accountant import validate
-    from ...accountant.work import require_little_work
+    from ...accountant.work_limit import require_little_work
     from ..inputs.curve_file import names_event, read_released
     from ..inputs.described_run import grouped
     from ..reports.account import Question

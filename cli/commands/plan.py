@@ -97,13 +97,13 @@ def plan(context: typer.Context, asked: PlanRequest) -> Report:
     flags = _Flags(context, asked)
     # A run's configuration fixes its plan, so it is forecast and not designed.
     if source is not None and is_run(source):
-        flags.refuse_beside_a_run()
+        flags.refuse_with_a_run()
         with naming_install_command("fl"):
             return forecast_of(Path(source), accept_delta=asked.accept_delta)
     if source is not None:
         from ..inputs.plan_file import read_design
 
-        flags.refuse_beside_a_file()
+        flags.refuse_with_a_file()
         design = read_design(source)
         # Variables and privplan.toml are for single phases; a plan file says all of that itself.
         flags.only_flags = True
@@ -111,7 +111,7 @@ def plan(context: typer.Context, asked: PlanRequest) -> Report:
         design = Design((_single(flags),), neighbours=asked.neighbours)
     if flags.takes("sampling"):
         sampler = options.word(options.SAMPLERS, sampling=str(asked.sampling))
-        # A sampler that is stated of one phase describes it; beside a file it must change one.
+        # A sampler that is stated of one phase describes it; with a file it must change one.
         if source is not None or not design.phases[0].samples_by(sampler):
             design = design.drawn_by(sampler)
     design = replace(
@@ -141,7 +141,7 @@ def plan(context: typer.Context, asked: PlanRequest) -> Report:
 
 @dataclass
 class _Flags:
-    """The options as they were given; beside a file, only flags replace what it says."""
+    """The options as they were given; with a file, only flags replace what it says."""
 
     context: typer.Context
     asked: PlanRequest
@@ -154,7 +154,7 @@ class _Flags:
         source = self.context.get_parameter_source(name)
         return not self.only_flags or (source is not None and source.name == "COMMANDLINE")
 
-    def refuse_beside_a_file(self) -> None:
+    def refuse_with_a_file(self) -> None:
         """Raise `InvalidInput` where a flag describes a phase that the file describes too."""
         from ...accountant.errors import InvalidInput
 
@@ -168,7 +168,7 @@ class _Flags:
                     "rates and group sizes.",
                 )
 
-    def refuse_beside_a_run(self) -> None:
+    def refuse_with_a_run(self) -> None:
         """Raise `InvalidInput` where a flag would change what a run's configuration says."""
         from ...accountant.errors import InvalidInput
 

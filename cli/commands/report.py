@@ -111,7 +111,7 @@ def _measured_text(facts: RunFacts, contradicted: Sequence[str]) -> str:
 def _require_replaceable(out: Path) -> None:
     """Raise `InvalidInput` for a device or a link, and for what a run left in its folder."""
     from ...accountant.errors import InvalidInput
-    from ...fl.log.canonical import LOG
+    from ...fl.log.hash_chain import LOG
 
     if not (out.exists() or out.is_symlink()):
         return

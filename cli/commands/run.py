@@ -12,7 +12,8 @@ import typer
 
 from ..inputs import anchors, options
 from ..inputs.request import OutputOptions, takes
-from ..terminal.output import Interruption, Report
+from ..terminal.exit_codes import Interruption
+from ..terminal.output import Report
 from .doctor import naming_install_command
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def _executed(asked: RunRequest) -> Report:
     """Return the report of a run that was carried out, or went on, to its end."""
     # This makes the folder: whatever stops the run from here on leaves it fit for --resume.
     ready = _ready(asked, anchors.normalised_head(asked.head))
-    from ...fl.running.lifecycle import execute_ready
+    from ...fl.running.run_and_resume import execute_ready
     from ...fl.running.warnings import warnings_of
     from ..reports.run import report_of
 

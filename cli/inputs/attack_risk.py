@@ -12,7 +12,7 @@ import typer
 from . import options
 
 if TYPE_CHECKING:
-    from ...accountant.targets import RiskTarget
+    from ...accountant.calibration_targets import RiskTarget
 
 
 def _number(metavar: str, said: str) -> Any:
@@ -102,7 +102,7 @@ class AttackOptions:
     def attack(self, engine: str | None) -> dict[str, Any] | None:
         """Return the attack as `accountant.risk` takes it; None where --risk is not given.
 
-        Raises `InvalidInput` for a number outside its range, and for an engine beside it.
+        Raises `InvalidInput` for a number outside its range, and for an engine with it.
         """
         from ...accountant import validate
         from ...accountant.errors import InvalidInput
@@ -153,8 +153,8 @@ def asked_target(context: typer.Context, asked: TargetOptions) -> RiskTarget | N
 
     Raises `InvalidInput` for several targets, a part of one, and what no noise meets.
     """
+    from ...accountant.calibration_targets import risk_target
     from ...accountant.errors import InvalidInput
-    from ...accountant.targets import risk_target
 
     tpr, fpr, bayes, prior = asked.tpr, asked.fpr, asked.bayes, asked.prior
     given = options.strongest(context, TARGETS)

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import typer
 
-from ...accountant.decoding import suggestion
 from ...accountant.errors import InvalidInput
+from ...accountant.nearest_names import suggestion
 from ...accountant.regular_file import regular_content
 from ...accountant.toml_source import MAX_TOML_BYTES, WHY_NAMES_ARE_CLOSED, toml_tables
 

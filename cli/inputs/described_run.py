@@ -111,7 +111,7 @@ def described(
     Raises `InvalidInput` where both are given, or neither, and as `ScheduleOptions.schedule` does.
     """
     if event is not None:
-        _refuse_beside_an_event(context)
+        _refuse_with_an_event(context)
         return None
     if asked.noise_multiplier is None:
         raise InvalidInput(
@@ -126,13 +126,13 @@ def described(
     return DescribedRun(multiplier, mechanism, schedule, kind, group)
 
 
-def _refuse_beside_an_event(context: typer.Context) -> None:
+def _refuse_with_an_event(context: typer.Context) -> None:
     """Raise `InvalidInput` where a flag describes a run that an event describes already."""
     for name in RUN_OPTIONS:
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
             raise InvalidInput(
-                f"An EVENT is given, and --{name.replace('_', '-')} beside it.",
+                f"An EVENT is given, and --{name.replace('_', '-')} with it.",
                 "An event says by itself what its noise is, how it is sampled and how often.",
                 f"Leave out one of them, as in: {ACCOUNT_EXAMPLE}",
             )

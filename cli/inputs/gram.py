@@ -121,7 +121,7 @@ def _at_least_none(**field: object) -> int:
 
 
 def is_asked(context: typer.Context, release: str | None) -> bool:
-    """Return whether a Gram release is asked for; raise where a schedule is given beside it.
+    """Return whether a Gram release is asked for; raise where a schedule is given with it.
 
     The stronger source decides: a flag silences what variables and `privplan.toml` say.
     """
@@ -141,7 +141,7 @@ def is_asked(context: typer.Context, release: str | None) -> bool:
     if "schedule" in kinds:
         other = next(name for name in given if name in _SCHEDULE)
         raise InvalidInput(
-            f"`{other}` is given beside --release gram.",
+            f"`{other}` is given with --release gram.",
             "Such a release is made once, of all data, and its unit has options of its own.",
             EXAMPLE,
         )

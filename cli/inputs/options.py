@@ -9,8 +9,8 @@ from typing import Annotated, Final, TypeVar, dataclass_transform
 import typer
 
 from ...accountant import neighbours as relations
-from ...accountant.decoding import nearest
 from ...accountant.errors import InvalidInput
+from ...accountant.nearest_names import nearest
 from .defaults_file import silence
 
 NEIGHBOURS: Final = relations.NEIGHBOURS

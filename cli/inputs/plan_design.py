@@ -332,7 +332,7 @@ class Design:
     def planned(self) -> Plan:
         """Return the plan; raise `Unsupported` where finding it takes too much work."""
         from ...accountant.plan import plan
-        from ...accountant.work import MOST_WORK, require_little_work
+        from ...accountant.work_limit import MOST_WORK, require_little_work
 
         require_little_work(self._released(), most=MOST_WORK // ANSWERS_OF_A_PLAN)
         assert self.epsilon is not None

@@ -1,6 +1,6 @@
 """Which files describe one run together, and which are runs of their own.
 
-The rule: descriptions that state a claim or a noise are runs of their own.  One of them beside
+The rule: descriptions that state a claim or a noise are runs of their own.  One of them with
 other files is one run, and so are files of different kinds; files of one kind are one run each.
 
 The FILEs of `privplan check` are files, folders, runs of privplan, or standard input if `-`.  What
@@ -36,7 +36,7 @@ Grouping = Literal["usual", "together", "each"]
 def runs_in(readings: Sequence[Reading], grouping: Grouping) -> tuple[tuple[Reading, ...], ...]:
     """Return the readings of each run, in their order.
 
-    Raises `InvalidInput` where several descriptions stand beside files that may belong to any.
+    Raises `InvalidInput` where several descriptions stand with files that may belong to any.
     """
     together = (tuple(readings),)
     each = tuple((reading,) for reading in readings)
@@ -69,10 +69,10 @@ def states_a_run(reading: Reading) -> bool:
 
 
 def _ambiguous(runs: Sequence[Reading], others: Sequence[Reading]) -> InvalidInput:
-    first, beside = runs[0].source, others[0].source
+    first, other = runs[0].source, others[0].source
     return InvalidInput(
         f"Several files look like runs of their own, {first!r:.80} among them, and it is not clear "
-        f"to which of them {beside!r:.80} belongs.",
+        f"to which of them {other!r:.80} belongs.",
         "Facts of one run must not decide about another.",
         "Add --together where all files describe one run, or --each where each is a run.",
     )

@@ -168,7 +168,7 @@ def protected(
     groups = {"records": RECORD_OPTIONS, "units": ["units"]}
     if "units" in options.strongest(context, groups):
         raise InvalidInput(
-            "`units` is given beside `records`, which are the units.",
+            "`units` is given with `records`, which are the units.",
             "Delta is compared with one number only.",
             "Leave --units out, or give --rate and --rounds.",
         )

@@ -102,7 +102,7 @@ SUMMARIES: Final[Mapping[str, str]] = {
     "risk": "what the best attack reaches, and noise for that",
     "engines": "the ways from an event to a number",
     "group": "from one record to a person with many",
-    "shuffle": "hiding in the crowd",
+    "shuffle": "hiding among users",
     "matrix": "rounds that share their noise: DP-FTRL, BandMF, BLT, trees",
     "plan": "one budget, several phases",
     "run": "what a run is told, and what it leaves",
@@ -110,6 +110,7 @@ SUMMARIES: Final[Mapping[str, str]] = {
     "models": "runs that train your own module: what it must be, and who executes it",
     "attack": "what was demonstrably lost, in tiers",
     "log": "what a log proves, and against whom",
+    "words": "what only privplan calls so",
     "statistics": "sums of x x^T and x y^T, released once",
     "uldp-fl": "Uldp-FL: privacy for users across silos",
     "flame": "FLAME: shuffled and sampled coordinates",
@@ -138,6 +139,7 @@ _ALIASES: Final[Mapping[str, str]] = {
     "attack": "canaries canary membership",
     "uldp-fl": "silo silos",
     "dp-sgd": "dpsgd sgd",
+    "words": "glossary terms vocabulary",
 }
 """Other names of what a topic explains, by the topic."""
 

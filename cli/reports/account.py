@@ -1,6 +1,6 @@
-"""What `account` answers: a guarantee, how it follows, and what was asked beside it.
+"""What `account` answers: a guarantee, how it follows, and what was asked with it.
 
-What the best attack reaches stands beside it in words, as a table and in JSON.
+What the best attack reaches stands next to it in words, as a table and in JSON.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import typer
 from ...accountant import rounding
 from ..inputs import options
 from ..inputs.request import QuestionOptions
-from ..terminal.output import NOT_COMPUTABLE, OK, Report, table, wrapped
+from ..terminal.exit_codes import NOT_COMPUTABLE, OK
+from ..terminal.output import Report, table, wrapped
 from . import assumption_words, guarantee_words
 
 if TYPE_CHECKING:
@@ -179,7 +180,7 @@ class Answer:
         return Report(
             result=result,
             text=text,
-            number=rounding.bare(bounds.upper),
+            number=rounding.plain(bounds.upper),
             assumptions=self.assumptions(),
             warnings=(*accepted, *guarantee.warnings),
         )
@@ -196,7 +197,7 @@ def with_risk(
         report,
         result={**report.result, "risk": risk_json(risk)},
         text=f"{report.text}\n\n{risk_text(risk)}",
-        warnings=(*report.warnings, *warnings_beside(report.warnings, risk)),
+        warnings=(*report.warnings, *further_warnings(report.warnings, risk)),
     )
 
 
@@ -255,7 +256,7 @@ def with_verdict(report: Report, reading: Reading) -> Report:
     """Return the report with the verdict about a claim, and its exit code."""
     from ...audit.check.checking import check_readings
     from ...audit.check.result_json import result_json
-    from .check import beside_a_proof
+    from .check import verdict_after_proof
     from .checked_runs import exit_code
 
     result = check_readings([reading])
@@ -263,7 +264,7 @@ def with_verdict(report: Report, reading: Reading) -> Report:
     return replace(
         report,
         result={**report.result, "check": result_json(result)},
-        text=f"{beside_a_proof(result)}\n\n{report.text}",
+        text=f"{verdict_after_proof(result)}\n\n{report.text}",
         number=result.verdict,
         ok=code == OK,
         failure=code or NOT_COMPUTABLE,
@@ -293,7 +294,7 @@ def sentence_at_once(event: Event, neighbours: str) -> str | None:
     return None if tpr is None else attack_sentence(USUAL_FPR, tpr, relation)
 
 
-def warnings_beside(others: tuple[str, ...], risk: Risk) -> tuple[str, ...]:
+def further_warnings(others: tuple[str, ...], risk: Risk) -> tuple[str, ...]:
     """Return the warnings about a risk that are not among `others`; each says what it is about."""
     new = [warning for warning in dict.fromkeys(risk.warnings) if warning not in others]
     return tuple(f"Of the attack, whose advantage is delta at epsilon 0: {text}" for text in new)

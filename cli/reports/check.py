@@ -110,7 +110,7 @@ def _asks_rows(result: CheckResult, listed: str) -> list[tuple[str, str]]:
     return rows
 
 
-def beside_a_proof(result: CheckResult) -> str:
+def verdict_after_proof(result: CheckResult) -> str:
     """Return what a verdict adds to a report that says by itself what is proven."""
     asked = _asks_rows(result, "--json names them")
     rows = [*_verdict_rows(result), *_reproduction_rows(result), *asked]
@@ -196,7 +196,7 @@ def _verdict_rows(result: CheckResult) -> list[tuple[str, str]]:
     rows = wrapped("verdict", headline(result))
     rows.append(("claimed", plain(claim_words(result))))
     for other in result.other_claims:
-        rows += wrapped("beside it", f"{claim_words(other)}: {other.verdict}")
+        rows += wrapped("with it", f"{claim_words(other)}: {other.verdict}")
     return rows
 
 

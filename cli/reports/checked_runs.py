@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from ...accountant import rounding
 from ..inputs.run_files import Grouping, runs_in, stated_facts
-from ..terminal.output import CHECK_FAILED, NOT_COMPUTABLE, OK, USAGE, Report, paragraph, plain
+from ..terminal.exit_codes import CHECK_FAILED, NOT_COMPUTABLE, OK, USAGE
+from ..terminal.output import Report, paragraph, plain
 from . import check as check_report
 from .plan import columns
 

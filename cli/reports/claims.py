@@ -1,6 +1,6 @@
-"""The table of claims for a person and for a program: published numbers beside proven ones.
+"""The table of claims for a person and for a program: published numbers and proven ones.
 
-Beside the claims stand the noise of published systems, each number with its unit, and example runs.
+With the claims stand the noise of published systems, each number with its unit, and example runs.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ class EpsilonPlan(SoughtNoise):
         return Report(
             result=self.result(calibration, rdp, plain),
             text=self.text(calibration, rdp),
-            number=rounding.bare(calibration.value),
+            number=rounding.plain(calibration.value),
             assumptions=(
                 *assumption_words.assumptions_of(calibration),
                 *(options.delta_not_compared(self.delta, self.units) if self.delta else ()),

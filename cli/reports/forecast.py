@@ -31,12 +31,12 @@ def counted_rows(plan: Planned) -> list[tuple[str, str]]:
 
 
 def notes_json(notes: tuple[Note, ...]) -> list[dict[str, object]]:
-    """Return what is said beside guarantees, for JSON."""
+    """Return what is said besides guarantees, for JSON."""
     return [{"name": note.name, "says": " ".join(note.sentences), **note.numbers} for note in notes]
 
 
 def note_rows(notes: tuple[Note, ...]) -> list[tuple[str, str]]:
-    """Return the lines about what is said beside guarantees."""
+    """Return the lines about what is said besides guarantees."""
     return [
         row
         for note in notes
@@ -89,7 +89,7 @@ def report_of(forecast: Forecast, path: Path) -> Report:
             **run_words.held_out_json(forecast.prepared),
         },
         text=_text(forecast, path),
-        number=rounding.bare(claimed.epsilon.upper),
+        number=rounding.plain(claimed.epsilon.upper),
         warnings=warnings_of(forecast.prepared),
     )
 

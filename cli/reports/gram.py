@@ -42,7 +42,7 @@ class GramTarget:
         return Report(
             result=self.result(calibration, sigma),
             text=self.text(calibration, sigma, moved),
-            number=rounding.bare(calibration.value),
+            number=rounding.plain(calibration.value),
             assumptions=(
                 *assumption_words.assumptions_of(calibration),
                 *conditions,

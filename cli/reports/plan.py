@@ -1,4 +1,4 @@
-"""What `privplan plan` answers: one plan in full, or designs beside each other."""
+"""What `privplan plan` answers: one plan in full, or designs side by side."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ class Comparison:
     def _numbers(self, row: Row) -> str:
         if row.plan is None:
             return "-"
-        return " ".join(rounding.bare(noise) for noise in row.plan.noise.values())
+        return " ".join(rounding.plain(noise) for noise in row.plan.noise.values())
 
     def assumptions(self) -> tuple[str, ...]:
         """Return what must be true of the run."""

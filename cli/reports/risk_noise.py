@@ -13,8 +13,8 @@ from .loaders import shuffling_warning
 
 if TYPE_CHECKING:
     from ...accountant.calibration_aims import Calibration
+    from ...accountant.calibration_targets import RiskTarget
     from ...accountant.guarantee import Bounds
-    from ...accountant.targets import RiskTarget
 
 USUAL_DELTA: Final = 1e-5
 """The delta of the epsilon that noise is usually calibrated to."""
@@ -86,7 +86,7 @@ class RiskPlan(SoughtNoise):
         return Report(
             result=self._result(calibration, usual),
             text=self._text(calibration, usual),
-            number=rounding.bare(calibration.value),
+            number=rounding.plain(calibration.value),
             assumptions=assumption_words.assumptions_of(calibration),
             warnings=(*self._shuffling(calibration), *self._caveats(calibration)),
         )

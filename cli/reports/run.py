@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ...accountant.records import Security
     from ...fl.running import ReadyRun
     from ...fl.running.checkpoint import RoundMeasurement
-    from ...fl.running.session import RunResult
+    from ...fl.running.run_records import RunResult
 
 _SILOS_DO_NOT_COLLUDE: Final = (
     "Silos and the server follow the protocol, and none of them tells another what it knows, but "
@@ -52,7 +52,7 @@ def report_of(
     return Report(
         result=_json(ready, result, head),
         text=table(_rows(ready, result, head)),
-        number=rounding.bare(proven.epsilon.upper),
+        number=rounding.plain(proven.epsilon.upper),
         assumptions=_assumptions(ready),
         warnings=warnings,
     )

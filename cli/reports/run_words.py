@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...accountant import rounding
-from ...fl.declarations.study import study_words
+from ...fl.declarations.data_table import study_words
 from ...fl.observers.words import population_words
 from ..terminal.output import wrapped
 

@@ -1,8 +1,7 @@
-"""Streams, JSON, errors and exit codes: the one place where a result or an error meets a person.
+"""Streams and JSON: the one place where a result or an error meets a person.
 
-Standard output carries the answer; standard error carries warnings and errors.
-
-An interruption (Ctrl-C, a scheduler's SIGTERM) is an error that says how to go on.
+Standard output carries the answer; standard error carries warnings and errors.  Which exit code an
+error has says `exit_codes`.
 
 Text for a terminal is plain: paragraphs and tables of at most 88 characters or so.
 """
@@ -17,9 +16,11 @@ import sys
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import typer
+
+from .exit_codes import CHECK_FAILED, Unwritten, exit_of
 
 MAX_LINE_CHARACTERS: Final = 88
 """Characters of a line behind its label."""
@@ -68,7 +69,7 @@ def table(rows: Sequence[tuple[str, str]]) -> str:
 
 
 def wrapped(label: str, text: str) -> list[tuple[str, str]]:
-    """Return a text as rows of a table: the label beside its first line."""
+    """Return a text as rows of a table: the label next to its first line."""
     lines = textwrap.wrap(
         plain(text), MAX_LINE_CHARACTERS, break_long_words=False, break_on_hyphens=False
     )
@@ -76,48 +77,7 @@ def wrapped(label: str, text: str) -> list[tuple[str, str]]:
     return list(zip(labels, lines, strict=False))
 
 
-class Interruption(Exception):
-    """What a command was doing was interrupted: what, why, and what to do next."""
-
-    def __init__(
-        self,
-        what: str = "privplan was interrupted.",
-        why: str = "It had not finished, so there is no answer.",
-        next_step: str = "Give the same command again.",
-    ) -> None:
-        super().__init__(what)
-        self.what, self.why, self.next_step = what, why, next_step
-
-
 SCHEMA: Final = "privplan/1"
-
-OK: Final = 0
-CHECK_FAILED: Final = 1
-USAGE: Final = 2
-NOT_COMPUTABLE: Final = 3
-NEEDS_EXTRA: Final = 4
-INTERRUPTED: Final = 130
-
-_UsageError: type[Any] = typer.BadParameter.__mro__[1]
-"""Typer's base of all usage errors, whichever Click it stands on."""
-
-_EXIT_BY_ERROR: Final[Mapping[str, tuple[int, str]]] = {
-    "InvalidInput": (USAGE, "privplan refuses what it cannot account for, rather than guess."),
-    "Unsupported": (NOT_COMPUTABLE, "privplan gives a number only where a sound argument exists."),
-    "TargetUnreachable": (NOT_COMPUTABLE, "Every value that was tried proves less than is asked."),
-    "TargetTrivial": (NOT_COMPUTABLE, "The target already holds without any noise."),
-    "EnginesDisagree": (NOT_COMPUTABLE, "Two calculations exclude each other, so one is wrong."),
-    "BudgetExceeded": (CHECK_FAILED, "What is left of the budget does not pay for it."),
-    "MissingExtra": (NEEDS_EXTRA, "This part of privplan needs packages that are not installed."),
-    "LogBroken": (NOT_COMPUTABLE, "Nothing is released that is not in the log."),
-    "ProtocolFault": (CHECK_FAILED, "The protocol stops for everybody, and nothing is released."),
-    "MissingParty": (CHECK_FAILED, "The protocol stops for everybody, and nothing is released."),
-}
-"""The exit code of each kind of error, and its reason where the error itself gives none."""
-
-
-class _Unwritten(OSError):
-    """What was to be printed could not be written: the disk is full, say."""
 
 
 @dataclass(frozen=True)
@@ -152,56 +112,16 @@ def show(report: Report, *, as_json: bool, quiet: bool) -> None:
 
 
 def note(text: str) -> None:
-    """Print one line on standard error, beside the answer; nothing for an empty text."""
+    """Print one line on standard error, with the answer; nothing for an empty text."""
     if text:
         _to_stderr(plain(text))
 
 
 def fail(error: Exception, *, as_json: bool) -> int:
     """Print an error in three lines (what, why, next) and return its exit code."""
-    from ...accountant.errors import PrivplanError
-
-    if isinstance(error, PrivplanError):
-        # The nearest class in the table, so that a subclass leaves with its parent's code.
-        kind = next(
-            (cls.__name__ for cls in type(error).__mro__ if cls.__name__ in _EXIT_BY_ERROR), ""
-        )
-        code, usual = _EXIT_BY_ERROR.get(kind, (NOT_COMPUTABLE, ""))
-        what, why, step = error.what, error.why or usual, error.next_step or "privplan --help"
-        said = "; ".join(note for note in getattr(error, "__notes__", ()) if note)
-        why = f"{why} (It was set {said}.)" if said else why
-    elif isinstance(error, (Interruption, typer.Abort)):
-        code, stopped = INTERRUPTED, error if isinstance(error, Interruption) else Interruption()
-        what, why, step = stopped.what, stopped.why, stopped.next_step
-    elif isinstance(error, _UsageError):
-        code = USAGE
-        what, why, step = _usage(error)
-    elif isinstance(error, _Unwritten):
-        code = NOT_COMPUTABLE
-        what = f"The answer could not be written: {error.strerror}."
-        why = "Where the output goes takes no more; what was asked may have been done."
-        step = "Make room there, or send the output elsewhere, and ask again."
-    elif os.environ.get("PRIVPLAN_DEBUG"):
-        raise error
-    elif isinstance(error, (MemoryError, RecursionError)):
-        code = NOT_COMPUTABLE
-        deep = isinstance(error, RecursionError)
-        what = "This is nested too deeply." if deep else "This needs more memory than there is."
-        why = "What was given is larger than anything that a run writes, or made to be so."
-        step = "Give a smaller file, or fewer steps and phases."
-    elif isinstance(error, ModuleNotFoundError):
-        code = NEEDS_EXTRA
-        what = f"The package `{error.name}` is not installed."
-        why, step = _EXIT_BY_ERROR["MissingExtra"][1], "privplan doctor"
-    else:
-        code = NOT_COMPUTABLE
-        # Not its text: a library's message may show the values that it was given.
-        of_system = f": {error.strerror}" if isinstance(error, OSError) else ""
-        what = f"privplan stopped on an error of its own: {type(error).__name__}{of_system}"
-        why = "This is a fault in privplan, not in what you gave it."
-        step = "Set PRIVPLAN_DEBUG=1, run it again, and report what it prints."
+    code, *said = exit_of(error)
     # A message may quote a file of a stranger: nothing in it reaches the terminal unescaped.
-    what, why, step = plain(what), plain(why), plain(step)
+    what, why, step = map(plain, said)
     _to_stderr(f"{_label('error:', 'red')} {what}\n  why: {why}\n next: {step}")
     if as_json:
         with contextlib.suppress(OSError):  # standard output may be what failed
@@ -237,25 +157,6 @@ def _envelope(
     if error is not None:
         envelope["error"] = error
     return json.dumps(jsonable(envelope), allow_nan=False)
-
-
-def _usage(error: Any) -> tuple[str, str, str]:
-    context = getattr(error, "ctx", None)
-    words: list[str] = []
-    while context is not None and context.parent is not None:
-        words.insert(0, context.info_name or "")
-        context = context.parent
-    command = " ".join(["privplan", *words])
-    if words == ["check"] and type(error).__name__ == "NoSuchOption":
-        step = (
-            "Say facts with --set KEY=VALUE, such as --set noise_multiplier=1.1 or "
-            "--set method=shuffled: privplan explain check"
-        )
-        return error.format_message(), "`privplan check` takes facts by their keys.", step
-    if not words and "'risk'" in error.format_message():
-        step = "privplan account EVENT --risk, or privplan explain risk"
-        return error.format_message(), "What attacks reach is an option of `account`.", step
-    return error.format_message(), f"`{command}` does not take it so.", f"{command} --help"
 
 
 def _label(word: str, colour: str) -> str:
@@ -307,5 +208,5 @@ def _write(text: str, *, to_error: bool) -> None:
     except OSError as error:
         # What standard error does not take can be said nowhere: the answer counts all the same.
         if not (to_error or isinstance(error, BrokenPipeError)):
-            raise _Unwritten(error.errno, error.strerror) from None
+            raise Unwritten(error.errno, error.strerror) from None
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

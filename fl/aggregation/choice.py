@@ -1,14 +1,23 @@
-"""Which aggregator sums the silos' integers, by `[security]` of a run."""
+"""Which aggregator sums the integers of silos, by `[security]` of a run, and with what packages."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Final
 
-from ...accountant.errors import InvalidInput
+from ...accountant.errors import InvalidInput, MissingExtra
 from .sums import Aggregator, NoAggregator, PlainAggregator
 
 if TYPE_CHECKING:
     from ..settings.schema import SecuritySettings
+
+MASKS: Final = ("cryptography", "nacl", "msgpack")
+"""What sums under masks need, by the names that are imported."""
+
+WEIGHTING: Final = (*MASKS, "phe", "gmpy2")
+"""What private weighting needs."""
+
+_CALLED: Final = {"nacl": "pynacl"}
 
 
 def aggregator(
@@ -30,15 +39,13 @@ def aggregator(
         return NoAggregator()
     if security.aggregation not in ("masked", "shares"):
         return PlainAggregator()
-    from ..crypto import dependencies
-
     if security.aggregation == "shares":
         from ..secagg.peers import require_peers
 
         require_peers(
             silos, colluders=security.colluders, dropouts=security.dropouts, fewest=fewest
         )
-        dependencies.require(dependencies.MASKS)
+        require_packages(MASKS)
         from .share_sums import ShareAggregator
 
         return ShareAggregator(
@@ -62,7 +69,7 @@ def aggregator(
             "Who knows all updates but one learns that one from the sum.",
             'Lower `colluders` or `dropouts` in [security], or write aggregation = "plain".',
         )
-    dependencies.require(dependencies.MASKS)
+    require_packages(MASKS)
     from .masked_sums import MaskedAggregator
 
     return MaskedAggregator(
@@ -71,3 +78,14 @@ def aggregator(
         colluders=security.colluders,
         keep=security.keep_transcripts,
     )
+
+
+def require_packages(names: tuple[str, ...]) -> None:
+    """Raise `MissingExtra`, which names all of these packages that are not installed."""
+    missing = [_CALLED.get(name, name) for name in names if find_spec(name) is None]
+    if missing:
+        raise MissingExtra(
+            f"The protocol needs {', '.join(missing)}, not installed.",
+            "Its keys, ciphertexts and messages are theirs.",
+            'Install the extra: pip install "privplan[fl]".',
+        )

@@ -35,7 +35,7 @@ class MaskedAggregator:
     what these learn is accounted, and stands in the log.  Silos are protected from a server that
     lies where that is possible, and else from one that only looks; the masks themselves hold
     against as many colluders as is possible then.  `keep` makes the network keep what each party
-    receives.  `posts` are those of its parties, for protocols beside the sums.  Raises
+    receives.  `posts` are those of its parties, for protocols besides the sums.  Raises
     `InvalidInput` where no masks hold against so many.
     """
 

@@ -16,7 +16,7 @@ import numpy as np
 from ...accountant import records, validate
 from ...accountant.errors import InvalidInput, counted
 from ..crypto.additive import WholeRing
-from ..crypto.fixed_point import FixedPoint
+from ..crypto.fixed_point_sums import FixedPoint
 from ..crypto.keys import Identity, fresh
 from ..observers.names import COORDINATOR
 from ..parties.network import Network, silo_name

@@ -30,7 +30,7 @@ from ..parties.network import silo_name
 
 if TYPE_CHECKING:
     from ...accountant.mechanisms import SharedNoise, Ticket
-    from ..crypto.fixed_point import FixedPoint
+    from ..crypto.fixed_point_sums import FixedPoint
     from ..parties.network import Network
     from .residuals import ResidualMonitor
 
@@ -275,7 +275,7 @@ def float_sum(by: Aggregator, number: int, rows: FloatArray) -> FloatArray:
     if by.network is None:
         rows = by.float_rows(number, rows) if isinstance(by, SumsFloats) else rows
         return np.asarray(np.sum(rows, axis=0))
-    from ..crypto.fixed_point import FixedPoint
+    from ..crypto.fixed_point_sums import FixedPoint
 
     # n numbers of up to 2^16 / step must sum to less than 2^63, so the step grows with n.
     step = 2.0 ** -min(40, 47 - len(rows).bit_length())

@@ -30,7 +30,7 @@ holds, and all other numbers rest on N_u reaching nobody else.
 
 **A peer under additive shares sees what a silo under masks is taken to see, and nothing more.**
 A silo under masks is given the sum S of all noisy vectors, what it sent itself, and its own draws;
-its number is for that.  Under shares, beside these, a peer receives a share of each other vector, a
+its number is for that.  Under shares a peer also receives a share of each other vector, a
 slice of each partial sum, and S again, slice by slice.  A share travels as a seed, under keys of
 two peers (X25519), and expands (AES) to words that cannot be told from uniform ones in Z_{2^64}.
 So of any two others who tell nothing, each has given the other words that nobody else has, and

@@ -2,14 +2,16 @@
 
 A canary is one unit of the claim whose data are worse than the claim allows: its row is ten times
 as long as the clip.  It goes through the system's own weights, clip, sampling and noise, and what
-an observer sees of it is handed to an audit.  Each system brings its own carrier (`Carrier`), made
-of the parts here; other packages may import all of these names.
+an observer sees of it is handed to an audit.  A system says how canaries enter, what is seen of
+them and what that scores (`CanaryHarness`); other packages may import all of these names.
 """
 
-from .federation import Coins, canary_federation, flip_coins
+from .federation import Coins, canary_federation, flip_coins, records_federation
+from .harness import CanaryHarness, ObserveUnits, View, observe_rounds
 from .injection import (
     MAX_CANARY_ROWS,
     MakeView,
+    canary_models,
     canary_rows,
     canary_sum,
     canary_training,
@@ -42,7 +44,6 @@ from .request import (
     refuse_real_users,
     require_observer,
 )
-from .view import ObserveUnits, View, observe_rounds
 
 __all__ = [
     "CANARY_NORM_IN_CLIPS",
@@ -50,6 +51,7 @@ __all__ = [
     "OBSERVER_SILO",
     "PUBLIC_DATASETS",
     "REHEARSABLE_OBSERVERS",
+    "CanaryHarness",
     "CanaryLocalTraining",
     "CanaryObservations",
     "Carrier",
@@ -64,6 +66,7 @@ __all__ = [
     "Work",
     "by_phase",
     "canary_federation",
+    "canary_models",
     "canary_rows",
     "canary_sum",
     "canary_training",
@@ -72,6 +75,7 @@ __all__ = [
     "mask_pairs",
     "model_size",
     "observe_rounds",
+    "records_federation",
     "refuse_real_users",
     "rehearsal_settings",
     "require_observer",

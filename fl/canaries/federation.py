@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,6 +14,36 @@ from ...accountant.errors import InvalidInput
 from ..data.federation import Federation
 
 
+def records_federation(
+    features: ArrayLike,
+    *,
+    user: IntArray,
+    silo: IntArray,
+    users: int,
+    silos: int,
+    name: str = "canaries",
+    classes: int = 2,
+    labels: IntArray | None = None,
+) -> Federation:
+    """Return a federation of records (n, d), which may leave users and silos without any."""
+    rows = np.asarray(features, np.float32)
+    return Federation(
+        name=name,
+        task="binary" if classes == 2 else "multiclass",
+        classes=classes,
+        users=users,
+        silos=silos,
+        features=rows,
+        labels=np.zeros(len(rows), np.int64) if labels is None else labels,
+        user=user.astype(np.int64),
+        silo=silo.astype(np.int64),
+        test_features=np.zeros((1, rows.shape[1]), np.float32),
+        test_labels=np.zeros(1, np.int64),
+        absent_users=True,
+        empty_silos=True,
+    )
+
+
 def canary_federation(
     present: ArrayLike, *, features: int = 1, real: Federation | None = None
 ) -> Federation:
@@ -21,8 +51,8 @@ def canary_federation(
 
     `present` says how many records each unit has in each silo.  A unit without any is on the list,
     as |U| is a public constant, and has no records anywhere.  Records of units are zeros, and are
-    never trained on: `CanaryLocal` answers for them.  With `real` its users come first, and its
-    records too.  Raises `InvalidInput` for a table of another shape.
+    never trained on: `CanaryLocalTraining` answers for them.  With `real` its users come first, and
+    its records too.  Raises `InvalidInput` for a table of another shape.
     """
     table = np.asarray(present)
     if table.ndim != 2 or not table.size or table.dtype.kind not in "biu" or table.min() < 0:
@@ -33,39 +63,21 @@ def canary_federation(
     times = table[unit, silo].astype(np.int64)
     unit, silo = np.repeat(unit, times), np.repeat(silo, times)
     if real is None:
-        return Federation(
-            name="canaries",
-            task="binary",
-            classes=2,
-            users=units,
-            silos=silos,
-            features=np.zeros((len(unit), features), np.float32),
-            labels=np.zeros(len(unit), np.int64),
-            user=unit,
-            silo=silo,
-            test_features=np.zeros((1, features), np.float32),
-            test_labels=np.zeros(1, np.int64),
-            absent_users=True,
-            empty_silos=True,
-        )
+        rows = np.zeros((len(unit), features), np.float32)
+        return records_federation(rows, user=unit, silo=silo, users=units, silos=silos)
     if real.silos != silos:
         raise InvalidInput(f"The canaries have {silos} silos, the data set {real.silos}.")
     empty = np.zeros((len(unit), *real.features.shape[1:]), np.float32)
     labels = np.zeros((len(unit), *real.labels.shape[1:]), real.labels.dtype)
-    return Federation(
-        name=real.name,
-        task=real.task,
-        classes=real.classes,
+    return replace(
+        real,
         users=real.users + units,
-        silos=silos,
         features=np.concatenate((real.features, empty)),
         labels=np.concatenate((real.labels, labels)),
         user=np.concatenate((real.user, real.users + unit)),
         silo=np.concatenate((real.silo, silo)),
-        test_features=real.test_features,
-        test_labels=real.test_labels,
-        label_range=real.label_range,
-        test_silo=real.test_silo,
+        user_names=None,
+        held_out=None,
         absent_users=True,
         empty_silos=True,
     )

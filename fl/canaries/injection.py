@@ -1,4 +1,4 @@
-"""Carriers for two kinds of systems: canaries enter by training, or by rows of data.
+"""Canaries in one run of a system, which enter by training or by rows of data.
 
 A system's own carrier then only says what its observer sees of a round (`View`), in units of the
 noise; the rest is done here.
@@ -25,13 +25,20 @@ from ...accountant import validate
 from ...accountant.arrays import FloatArray, IntArray
 from ...accountant.errors import InvalidInput, Unsupported
 from ..declarations.registry import declaration_or_none, declared
-from ..frame.system import build
+from ..frame.system import SystemFactory, build
 from ..observers.names import SILO
 from .federation import Coins, canary_federation, flip_coins
-from .local import CANARY_NORM_IN_CLIPS, CanaryLocalTraining
+from .harness import View, observe_rounds
+from .local import CANARY_NORM_IN_CLIPS, CanaryLocalTraining, RealUsers
 from .memory_log import RecordingAggregator
-from .request import OBSERVER_SILO, CanaryObservations, Carrier, RehearsalRequest, refuse_real_users
-from .view import View, observe_rounds
+from .request import (
+    OBSERVER_SILO,
+    CanaryObservations,
+    Carrier,
+    RehearsalRequest,
+    refuse_real_users,
+    require_observer,
+)
 
 if TYPE_CHECKING:
     from ..data.federation import Federation
@@ -81,31 +88,68 @@ _OUT: Final = {"add-remove": None, "replace-one": -1.0, "zero-out": 0.0}
 
 
 def canary_training(
-    request: RehearsalRequest, *, clip: float, view: MakeView
+    request: RehearsalRequest,
+    *,
+    clip: float,
+    view: MakeView,
+    present: IntArray | None = None,
+    coins: Coins | None = None,
+    users: IntArray | None = None,
+    beside: RealUsers | None = None,
+    training: type[CanaryLocalTraining] = CanaryLocalTraining,
+    make: SystemFactory = build,
 ) -> CanaryObservations:
     """Rehearse a system that clips what training gives for each user.
 
-    Such training is a `fl.training.local_training.LocalTraining`.
+    Such training is a `fl.training.local_training.LocalTraining`.  `clip` is the bound on a user's
+    contribution, above 0 and finite; a canary's row is `CANARY_NORM_IN_CLIPS` clips long.  All else
+    is as usual unless it is given:
 
-    Each unit has one record in every silo but that of the observer.  `clip` is the bound on a
-    user's contribution, above 0 and finite; a canary's row is `CANARY_NORM_IN_CLIPS` clips long.
-    Raises as `observe_rounds`, and `InvalidInput` where real users are to train beside them.
+    - `present`: how many records each unit has in each silo (m, silos); one in every silo but that
+      of the observer.
+    - `coins`, and which `users` the units are, ascending: (m,).
+    - `beside`: real users, who come first.
+    - `training` of the canaries, and what makes the system of it.
+
+    Raises as `observe_rounds`, and `InvalidInput` where real users are requested and not given.
     """
-    refuse_real_users(request, "Its carrier puts in canaries alone.")
+    if beside is None:
+        refuse_real_users(request, "Its carrier puts in canaries alone.")
     validate.positive(clip=clip)
-    coins = flip_coins(request.canaries, request.rng())
+    coins = flip_coins(request.canaries, request.rng()) if coins is None else coins
     opposite = request.settings.privacy.neighbours == "replace-one"
-    # A silo that observes holds no canary: it would know of its own whether it is in.
-    present = np.ones((request.canaries, request.silos), np.int64)
-    if request.observer == "silo":
-        present[:, OBSERVER_SILO] = 0
-    if not opposite:
-        present[~coins.into] = 0
-    federation = canary_federation(present)
-    local = CanaryLocalTraining(coins, federation, clip=clip, opposite=opposite)
+    if present is None:
+        present = np.ones((request.canaries, request.silos), np.int64)
+        # A silo that observes holds no canary: it would know of its own whether it is in.
+        present[:, OBSERVER_SILO] = request.observer != SILO
+    first = 0 if beside is None else beside.federation.users
+    users = first + np.arange(len(coins)) if users is None else users
+    table = np.zeros((users[-1] - first + 1, request.silos), np.int64)
+    table[users - first] = present if opposite else np.where(coins.into[:, None], present, 0)
+    federation = canary_federation(table, real=None if beside is None else beside.federation)
+    local = training(coins, federation, clip=clip, opposite=opposite, beside=beside, users=users)
     streams = request.streams()
-    system = build(request.settings, federation, local, streams)
+    system = make(request.settings, federation, local, streams)
+    require_observer(system.plan(), request.observer)
     return observe_rounds(request, system, coins, view(system, local.columns), streams)
+
+
+def canary_models(request: RehearsalRequest) -> CanaryObservations:
+    """Rehearse a system that releases models, and neither clips nor adds noise.
+
+    An observation is the change of the model in the canary's coordinate, divided by the global rate
+    and the length of the canary's row.  The claimed shift is 0, as no privacy is claimed.  A
+    carrier, named in a declaration as it is.
+    """
+    training = request.settings.training
+    # Nothing is clipped, so the length of a canary's row may be any.
+    clip = training.clip if math.isfinite(training.clip) else 1.0
+    length = training.global_rate * CANARY_NORM_IN_CLIPS * clip
+
+    def view(_: System, columns: IntArray) -> View:
+        return View(0.0, lambda before, after: (after[columns] - before[columns]) / length)
+
+    return canary_training(request, clip=clip, view=view)
 
 
 def canary_rows(
@@ -143,17 +187,15 @@ def _of_rows(
 ) -> Federation:
     """Return a federation in which the features of each unit's record are its row."""
     units, silos = np.arange(request.canaries), request.silos
-    silo = units % silos
-    if request.observer == "silo" and silos > 1:
-        silo = 1 + units % (silos - 1)
+    # The first silo that may hold a unit: not that of the observer.
+    first = OBSERVER_SILO + 1 if request.observer == SILO and silos > 1 else 0
     out = _OUT[request.settings.privacy.neighbours]
     there = coins.into if out is None else np.ones(len(coins), bool)
     table = np.zeros((request.canaries, silos), np.int64)
-    table[units[there], silo[there]] = 1
     if everywhere:
-        table[there] = 1
-        if request.observer == "silo" and silos > 1:
-            table[:, OBSERVER_SILO] = 0
+        table[there, first:] = 1
+    else:
+        table[units[there], first + units[there] % (silos - first)] = 1
     federation = canary_federation(table, features=request.canaries)
     unit = federation.user
     # In: +-length; out under `replace-one`: the opposite, under `zero-out`: zeros.

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ...accountant.plan import Plan
     from ..frame.opening import OpeningStatement
     from ..settings.schema import Settings
+    from .memory_log import RecordingAggregator
 
 _ATTACKER: Final = 20
 """Names the stream of the attacker's own randomness: coins, signs and columns."""
@@ -70,7 +71,36 @@ class RehearsalRequest:
     def holders(self) -> IntArray:
         """The silos in which units may lie: there in every round, and not the observer's."""
         first = OBSERVER_SILO + 1 if self.observer == SILO else 0
-        return np.arange(first, self.silos - self.settings.security.dropouts)
+        return np.arange(first, self.missing.start)
+
+    @property
+    def missing(self) -> range:
+        """The silos that send nothing in any round: as many as may be missing."""
+        return range(self.silos - self.settings.security.dropouts, self.silos)
+
+    @property
+    def shares(self) -> int:
+        """How many silos' shares of noise are in what the observer does not know of a sum."""
+        return 1 if self.sees_each_silo else self.missing.start - (self.observer == SILO)
+
+    @property
+    def silo_of(self) -> IntArray:
+        """The silo of each unit that lies in one: every holder in its turn, (m,)."""
+        return np.asarray(self.holders[np.arange(self.canaries) % len(self.holders)])
+
+    def arriving(
+        self, recorder: RecordingAggregator, parts: FloatArray
+    ) -> list[tuple[IntArray, FloatArray]]:
+        """Return the integers that reach the observer, each with the weights of n units in it.
+
+        `parts` (n, silos) are the weights of the silos where each is seen; a sum has weight 1.
+        """
+        if self.sees_each_silo:
+            return [(recorder.sent[silo], parts[:, silo]) for silo in self.holders.tolist()]
+        assert recorder.sum is not None
+        # Modulo 2^64, as the sum is.
+        own = recorder.sent[OBSERVER_SILO] if self.observer == SILO else 0
+        return [(recorder.sum.total - own, np.ones(len(parts)))]
 
     def rng(self) -> np.random.Generator:
         """Return the attacker's randomness: coins, signs and columns.  It protects nobody."""
@@ -170,11 +200,10 @@ class CanaryObservations:
 class Carrier(Protocol):
     """The function that puts canaries into a system and returns what an observer sees of them.
 
-    A declaration names it as `module:attribute`.  Its parts are here for every package: `flip` for
-    the coins, `canary_federation` and `CanaryLocal` where units enter by training, `canary_rows`
-    where they enter by their rows, `Watching` for what silos send, and `watched`, which makes the
-    rounds.  It goes through the system's own clip, weights, sample and noise: a canary that is put
-    in after the clip would not show that the clip is missing.
+    A declaration names it as `module:attribute`.  Its parts are here for every package:
+    `canary_training` where units enter by training, `canary_rows` where they enter by their rows,
+    and `CanaryHarness` for all else.  It goes through the system's own clip, weights, sample and
+    noise: a canary that is put in after the clip would not show that the clip is missing.
 
     It draws coins from `request.rng()` and noise from `request.streams()`, and from nothing else,
     so that a seeded rehearsal repeats; it reads no private record and writes nothing.  It raises

@@ -62,7 +62,7 @@ class Moments:
         return normalise.apply(normalise.clip(features, lower, upper), mean, scale)
 
     def to_arrays(self) -> dict[str, FloatArray]:
-        """Return the arrays that a file of a model holds beside it, by name."""
+        """Return the arrays that a file of a model holds with it, by name."""
         return {_PREFIX + item.name: getattr(self, item.name) for item in fields(self)}
 
     @classmethod

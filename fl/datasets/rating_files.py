@@ -19,8 +19,8 @@ from typing import Final
 import numpy as np
 
 from ...accountant.arrays import Float32Array, IntArray
-from ...accountant.decoding import nearest
 from ...accountant.errors import InvalidInput
+from ...accountant.nearest_names import nearest
 from .files import content, expanded, text
 
 _HEADINGS: Final = {

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.random import Generator
 
 from ...accountant import validate
-from ...accountant.decoding import nearest
 from ...accountant.errors import InvalidInput
+from ...accountant.nearest_names import nearest
 from ..data.normalise import Scaling, publicly
 from .dataset import Dataset
 from .ratings import RATINGS

@@ -14,7 +14,7 @@ from ...accountant.errors import InvalidInput
 from ..observers.names import OBSERVERS
 from .dataset_defaults import DATASETS_WITH_DEFAULTS, Defaults
 from .declaration import DECLARATION_VERSION, HELD_OUT, NORMALISE, Declaration, Table
-from .toml_key import Key
+from .toml_key import AGGREGATIONS, UNITS, Key
 from .toml_keys import (
     ANY_AGGREGATION_KEYS,
     KEYS_LOGGED_IF_TRUE,
@@ -22,7 +22,6 @@ from .toml_keys import (
     SHARED_KEYS,
     UNLOGGED_KEYS,
 )
-from .toml_words import AGGREGATIONS, UNITS
 
 KNOWN_VERSIONS: Final = tuple(range(1, DECLARATION_VERSION + 1))
 

@@ -1,4 +1,5 @@
-"""The table `[data]`: which records, dealt to whom, and what is done to them.
+"""The table `[data]`: which records, dealt to whom, what is done to them, and who was
+dealt at random for a study: no person and no institution stands behind such a unit.
 
 Nothing heavy is imported here.
 """
@@ -13,8 +14,13 @@ from typing import Final, Literal, TypeAlias
 
 from ...accountant import validate
 from ...accountant.errors import InvalidInput
-from .toml_key import at_least, key, text
-from .toml_words import DATASETS
+from .toml_key import DATASETS, RATINGS, TABLE, at_least, key, text
+
+_DEALT: Final = frozenset(DATASETS) - {TABLE, RATINGS}
+
+_WITH_SILOS: Final = frozenset({"heart-disease", "tcga-brca"})
+"""Data sets whose silos are the centres that the records come from."""
+
 
 MAX_SOURCE_CHARACTERS: Final = 300
 """Most characters of a source."""
@@ -242,3 +248,21 @@ class DataSettings:
     )
     silo_files: SiloFiles | None = None
     handed_over: object | None = field(default=None, compare=False, repr=False)
+
+
+def study_words(data: object, unit: str | None) -> str:
+    """Return that units were dealt at random for a study, as a sentence; nothing where none were.
+
+    `data` is the name of a data set, and `unit` what a run protects.
+
+    >>> study_words("digits", "user")
+    'users are dealt at random from the records of digits, for study; none is a real person'
+    >>> study_words("table", "user"), study_words("digits", "record")
+    ('', '')
+    """
+    if data not in _DEALT or unit not in ("user", "silo"):
+        return ""
+    if unit == "silo" and data in _WITH_SILOS:
+        return ""
+    real = "a real person" if unit == "user" else "a real institution"
+    return f"{unit}s are dealt at random from the records of {data}, for study; none is {real}"

@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ...accountant import validate
-from ...accountant.decoding import nearest
 from ...accountant.errors import InvalidInput
-from .toml_words import RATINGS, TABLE
+from ...accountant.nearest_names import nearest
+from .toml_key import RATINGS, TABLE
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,10 +15,9 @@ from typing import Any, Final, TypeAlias
 from ...accountant.errors import InvalidInput, PrivplanError
 from ..observers.names import DEFAULT_OBSERVERS, MODEL
 from .dataset_defaults import Defaults, dataset_defaults
+from .toml_key import RELATIONS, keys_of
 from .toml_key import Key as Key
-from .toml_key import keys_of
 from .toml_keys import OPTIONAL_KEYS, SHARED_KEYS
-from .toml_words import RELATIONS
 
 
 @contextmanager
@@ -183,7 +182,7 @@ class Declaration:
                        aggregation; None: as usual, and 1,000 for a system that does not train
         `canary_work`  how much work a round of them is (`fl.canaries.Work`); None: as usual
         `study`        its protocol as it was published, for demonstrations of what that shows; None
-        `example`      a small run that stands for a published system beside its claims
+        `example`      a small run that stands for a published system next to its claims
                        (`privplan claims --measure`); None where another system's does, or none
     What its log says:
         `phases`       the names of its phases in their order, as its rounds state them, or a
@@ -231,8 +230,8 @@ class Declaration:
         """Return the names of its phases under a configuration, in their order."""
         return self.phases(read) if callable(self.phases) else self.phases
 
-    def beside_names(self, read: Read) -> tuple[str, ...]:
-        """Return the names of what a round releases beside its model, under a configuration."""
+    def names_with_model(self, read: Read) -> tuple[str, ...]:
+        """Return the names of what a round releases with its model, under a configuration."""
         return self.beside(read) if callable(self.beside) else self.beside
 
     @property

@@ -8,8 +8,7 @@ from typing import Final, Literal
 
 from ...accountant import validate
 from .data_table import public_source
-from .toml_key import key, text
-from .toml_words import Fsync
+from .toml_key import Fsync, key, text
 
 HELD_OUT_TEST: Final = "held-out"
 
@@ -77,7 +76,7 @@ HELD_OUT_SHARE: Final = 0.2
 
 @dataclass(frozen=True, kw_only=True)
 class LogSettings:
-    """`[log]`: how the log is kept, and with `save_models` every released model beside it."""
+    """`[log]`: how the log is kept, and with `save_models` every released model next to it."""
 
     fsync: Fsync = key(
         "when the log is forced to disk: records (what must be), always, never",

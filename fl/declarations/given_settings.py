@@ -25,7 +25,7 @@ from .shared_tables import (
     SecuritySettings,
     TrainingSettings,
 )
-from .toml_words import RATINGS, TABLE
+from .toml_key import RATINGS, TABLE
 
 TableType = TypeVar("TableType")
 

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ...accountant import validate
 from ...accountant.errors import InvalidInput
 from ...accountant.regular_file import first_bytes
-from .toml_words import LOSSES, MODELS
+from .toml_key import LOSSES, MODELS
 
 if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec

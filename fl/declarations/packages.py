@@ -1,4 +1,4 @@
-"""Systems that other packages bring, by entry points of the group `privplan.systems`.
+"""Systems of this package, and those that others bring by entry points of `privplan.systems`.
 
 An entry names a `Declaration`, a tuple of them, or a module or class with `SYSTEMS`.  It has the
 name of a system: several may name one module, each for one of its systems.  What is wrong
@@ -7,6 +7,7 @@ with one of them is said where systems are listed and where it is asked for, and
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -16,12 +17,31 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from ...accountant.errors import InvalidInput
-from .built_in import built_in
 from .checking import require_sound
 from .declaration import PRIVPLAN_PACKAGE, Declaration, Table
 
 if TYPE_CHECKING:
     from importlib import metadata
+
+
+_FOLDERS: Final = ("delm", "disco", "fedavg", "fedpower", "flame", "statistics", "uldp")
+"""Folders of `fl` with systems; each has a module `declaration` with `SYSTEMS`."""
+
+
+@cache
+def built_in() -> dict[str, Declaration]:
+    """Return the declaration of every system of this package, by its name."""
+    known: dict[str, Declaration] = {}
+    for folder in _FOLDERS:
+        module = importlib.import_module(f"..{folder}.declaration", __package__)
+        known |= {system.name: system for system in module.SYSTEMS}
+    return known
+
+
+def without_promise() -> tuple[str, ...]:
+    """Return the names of the systems of this package that promise no privacy."""
+    return tuple(name for name, system in built_in().items() if not system.promises)
+
 
 ENTRY_POINT_GROUP: Final = "privplan.systems"
 """The group of entry points."""

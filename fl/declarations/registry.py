@@ -14,11 +14,10 @@ from contextvars import ContextVar
 from dataclasses import replace
 from typing import Final
 
-from ...accountant.decoding import nearest
 from ...accountant.errors import InvalidInput
-from .built_in import built_in
+from ...accountant.nearest_names import nearest
 from .declaration import Declaration, Table
-from .packages import ForeignSystem, foreign_systems, foreign_systems_named
+from .packages import ForeignSystem, built_in, foreign_systems, foreign_systems_named
 from .toml_key import Key
 from .toml_keys import SHARED_KEYS
 

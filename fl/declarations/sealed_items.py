@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from .declaration import HELD_OUT, NORMALISE, Read, Sealed
-from .registry import declaration_of
+from .declaration import HELD_OUT, NORMALISE, PRIVPLAN_PACKAGE, Read, Sealed
+from .stated_settings import StatedSettings
 
 RELEASE: Final = "release"
 """The phase of `fl.frame.user_sum.UserSum`."""
@@ -35,20 +35,23 @@ def sealed_items(read: Read) -> Mapping[str, tuple[str, ...]]:
 
     Raises `InvalidInput` for a system that is not known, or whose own function fails.
     """
-    system = declaration_of(read("run", "system"))
-    items: Mapping[str, tuple[str, ...]]
-    if system.sealed is None:
+    given = StatedSettings(read)
+    system, items = given.system, dict[str, tuple[str, ...]]()
+    sealed = system.sealed
+    if sealed is None and system.package == PRIVPLAN_PACKAGE and system.determines is not None:
+        sealed = system.load(system.determines).sealed  # by the terms of a system of `fl`
+    if sealed is None:
         items = dict.fromkeys(system.phase_names(read), ())
     else:
         try:
-            items = system.sealed(read)
+            items = dict(sealed(read))
         except KeyError as error:  # a key that a system without such a table asks for
             raise system.failed("sealed", error) from error
     sorted_items = {phase: tuple(sorted(names)) for phase, names in items.items()}
     # Private moments are noisy sums of every system alike, whatever it declares, and so are votes
     # but where a system says otherwise: messages of users are seen by nobody before their noise.
-    if read("data", "normalisation") == "private":
+    if given.data.normalisation == "private":
         sorted_items[NORMALISE] = NOISE
-    if read("evaluation", "held_out_noise") is not None:
+    if given.evaluation.held_out_noise is not None:
         sorted_items.setdefault(HELD_OUT, NOISE)
     return sorted_items

@@ -17,8 +17,20 @@ from ...accountant.errors import InvalidInput
 from ...accountant.neighbours import Neighbours, Unit
 from ..observers.names import DEFAULT_OBSERVERS, MODEL, OBSERVERS, observer_name, observer_names
 from .own_code import OwnCode, loss_name, model_name
-from .toml_key import at_least, below_one, between, key, one_of, rate, text
-from .toml_words import KEY_BITS, LOSSES, LOSSES_OF_NUMBERS, MODELS, Aggregation
+from .toml_key import (
+    KEY_BITS,
+    LOSSES,
+    LOSSES_OF_NUMBERS,
+    MODELS,
+    Aggregation,
+    at_least,
+    below_one,
+    between,
+    key,
+    one_of,
+    rate,
+    text,
+)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""A key of a configuration: its name, its range, what it means, and its default.
+"""A key of a configuration: its name, range, meaning and default; and the words that keys take.
 
 A table of a configuration is a frozen dataclass whose fields are its keys, each declared by `key`;
 `keys_of` reads them off.  Nothing heavy is imported here, so that lists and pages cost nothing.
@@ -9,12 +9,47 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
-from typing import Any, Final, Literal, Union
+from typing import Any, Final, Literal, TypeAlias, Union, get_args
 
 from ...accountant import validate
-from ...accountant.decoding import field_types, nearest, taken_apart
+from ...accountant.decoding import field_types, taken_apart
 from ...accountant.errors import InvalidInput
+from ...accountant.nearest_names import nearest
+from ...accountant.neighbours import NEIGHBOURS, Unit
 from ...accountant.toml_source import TomlReader
+
+RATINGS: Final = "ratings"
+"""The data set that is a matrix without labels: for systems that declare a use for its keys."""
+
+TABLE: Final = "table"
+"""The data set that is the user's own: records of real people, described by a public schema."""
+
+DATASETS: Final = (
+    TABLE,
+    *("heart-disease", "tcga-brca", "creditcard", "mnist", "digits", "breast-cancer", "low-rank"),
+    *("digits-32", "synthetic-digits", "emnist", "cifar-10"),
+    RATINGS,
+)
+
+MODELS: Final = ("logistic", "cox", "softmax", "linear", "mlp", "cnn", "mlp-64", "alexnet")
+
+LOSSES_OF_NUMBERS: Final = ("squared", "huber")
+"""The losses of labels that are numbers, by name: of any model for them."""
+
+LOSSES: Final = ("binary-cross-entropy", "cross-entropy", "cox", *LOSSES_OF_NUMBERS)
+"""The losses by name."""
+
+UNITS: Final[tuple[Unit, ...]] = get_args(Unit)
+
+RELATIONS: Final = NEIGHBOURS
+
+Aggregation: TypeAlias = Literal["plain", "masked", "private-weighting", "shares", "shuffle"]
+
+AGGREGATIONS: Final[tuple[Aggregation, ...]] = get_args(Aggregation)
+
+KEY_BITS: Final = (2048, 3072, 4096)
+
+Fsync: TypeAlias = Literal["records", "always", "never"]
 
 
 @dataclass(frozen=True)

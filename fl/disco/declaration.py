@@ -13,27 +13,17 @@ from dataclasses import replace
 from typing import Any, Final
 
 from ..declarations.dataset_defaults import Defaults
-from ..declarations.declaration import TRAIN, Declaration, Example, Read
-from ..declarations.sealed_items import NOISE, NORMS
+from ..declarations.declaration import Declaration, Example, Read
+from ..declarations.stated_settings import StatedSettings
 from ..declarations.toml_keys import FEDERATED_USES
 from ..observers.names import COORDINATOR, MODEL, PEER
-from .settings import AS_PUBLISHED_NOISE, COUNT_PHASE, QUANTILE, RULES, TABLE
-
-
-def sealed(read: Read) -> Mapping[str, tuple[str, ...]]:
-    """Return what is sealed of every sum of updates, and of every count.
-
-    Noise as published is scaled by what it is to hide: there is no stated noise to compare it with.
-    """
-    if read("disco", "noise") == AS_PUBLISHED_NOISE:
-        return {TRAIN: NORMS}
-    items = {TRAIN: (*NORMS, *NOISE)}
-    return {COUNT_PHASE: NOISE, **items} if read("disco", "clip") == QUANTILE else items
+from .settings import COUNT_PHASE, QUANTILE, RULES, TABLE, DiscoSettings
 
 
 def beside(read: Read) -> tuple[str, ...]:
     """Return what a round releases beside its model: the count that moves the clip."""
-    return (COUNT_PHASE,) if read("disco", "clip") == QUANTILE else ()
+    table: DiscoSettings = StatedSettings(read).of(TABLE)
+    return (COUNT_PHASE,) if table.clip == QUANTILE else ()
 
 
 _USUAL_ROUNDS: Final = 20
@@ -80,12 +70,11 @@ SYSTEMS: Final = (
         observers=(MODEL, PEER, COORDINATOR),
         units=("silo", "record"),
         relations=("replace-one",),
-        determines=f"{__package__}.expected_log:EXPECTED",
+        determines=f"{__package__}.terms:EXPECTED",
         carrier=f"{__package__}.canaries:simulate",
         canaries=1_000,  # as many as there are peers in each of many runs
         canary_work=f"{__package__}.canaries:work",
         example=_EXAMPLE,
-        sealed=sealed,
         beside=beside,
     ),
 )

@@ -34,7 +34,6 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ...accountant import events as ev
 from ...accountant import records
 from ...accountant.arrays import FloatArray
 from ...accountant.claims.disco import FLOOR
@@ -54,8 +53,9 @@ from ..observers.names import COORDINATOR, MODEL, PEER
 from ..observers.reaches import Route, reaches_of
 from ..parties.network import silo_name
 from . import updates
-from .published_noise import published_claim, published_mechanism, published_multiplier
+from .published_noise import published_claim
 from .settings import DiscoSettings, peers_complaint, published_complaint
+from .terms import PUBLISHED_RADIUS_EVENT, PublishedTerms
 
 if TYPE_CHECKING:
     from ...accountant.arrays import FloatArray
@@ -81,12 +81,6 @@ def radii(norms: Sequence[FloatArray], clip: float) -> FloatArray:
     return np.asarray(np.maximum(FLOOR, np.minimum(clip, means)))
 
 
-PUBLISHED_RADIUS_EVENT: Final = ev.NoGuarantee(
-    "DISCO as published: the radius, and with it the size of the noise, is computed from the "
-    "peer's own update"
-)
-
-
 class PublishedDisco(PrivateSystem):
     """DISCO's peers with the noise of the published program; see the module.
 
@@ -110,12 +104,8 @@ class PublishedDisco(PrivateSystem):
             self.aggregator = self._shares
         refuse(setup, peers_complaint(setup.silos, table))
         _require_published(setup, table)
-        self.multiplier = published_multiplier(
-            setup.privacy.epsilon,
-            setup.privacy.noise_multiplier,
-            setup.rounds,
-            setup.privacy.delta,
-        )
+        self.terms = PublishedTerms(setup, len(self.sizes))
+        self.multiplier = self.terms.multiplier
         self._norms: list[FloatArray] = []  # of the last rounds, (peers, tensors): private
         self._last_round = 0
 
@@ -123,10 +113,6 @@ class PublishedDisco(PrivateSystem):
     def sizes(self) -> tuple[int, ...]:
         """The lengths of the model's tensors, in their order."""
         return updates.tensor_sizes(self.setup, self.initial().size)
-
-    def views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:  # noqa: ARG002
-        """Return the event of one round for each observer: none has a guarantee."""
-        return dict.fromkeys((MODEL, PEER, COORDINATOR), PUBLISHED_RADIUS_EVENT)
 
     def reaches(self) -> Mapping[str, records.Reach] | None:
         """Return which messages reach each observer: as published, shares hide nothing."""
@@ -136,12 +122,7 @@ class PublishedDisco(PrivateSystem):
 
     def mechanism(self, noise_multiplier: float) -> Gaussian:
         """Return the noise of the sum where every radius is the clip."""
-        return published_mechanism(
-            noise_multiplier,
-            clip=self.setup.training.clip,
-            tensors=len(self.sizes),
-            peers=self.setup.silos,
-        )
+        return self.terms.mechanism(noise_multiplier)
 
     @cached_property
     def promise(self) -> Promise:
@@ -179,11 +160,11 @@ class PublishedDisco(PrivateSystem):
 
         def work(ticket: Ticket) -> Draft:
             messages = self._messages(ticket, mechanism, rows, radius)
-            noisy = NoisySum(self._sum(number, parameters, messages), float(peers))
+            noisy = NoisySum(self._sum(number, parameters, messages), self.terms.divisor)
             return Draft(
                 parameters + noisy.times(self.setup.training.global_rate),
                 aggregate=noisy.total,
-                normaliser=records.Normaliser("constant", noisy.constant),
+                normaliser=self.terms.normaliser,
                 sealed=about_norms([norm[None] for norm in norms_of(rows)], mechanism.bound),
                 shares=peers,
             )

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ...accountant import events as ev
 from ...accountant import records
 from ...accountant.mechanisms import Gate, Gaussian, Ticket
 from ..aggregation.clip_check import ClipCheck, about_norms, norms_of
@@ -36,19 +35,19 @@ from ..frame.setup import Setup, setup
 from ..frame.state import Arrays, State
 from ..observers.names import PEER
 from . import clip_rules, updates
-from .noise import NoiseTerms, Source, Unit, mechanism_of, views_of, votes_of_peers
+from .noise import votes_of_peers
 from .published import PublishedDisco
 from .settings import (
     COUNT_PHASE,
     FIXED,
     LOCAL,
-    PREVIOUS,
     QUANTILE,
     DiscoSettings,
     noise_complaint,
     peers_complaint,
     unit_complaint,
 )
+from .terms import DiscoTerms
 from .time_frames import Schedule
 
 if TYPE_CHECKING:
@@ -78,10 +77,18 @@ class Disco(PrivateSystem):
     def __init__(self, setup: Setup, table: DiscoSettings) -> None:
         super().__init__(setup)
         self.table = table
-        self.schedule = schedule_of(table, setup.silos, setup.rounds)
-        self.terms = _noise_terms(setup, table, self.schedule)
+        self.terms = DiscoTerms(setup, table)
+        self.schedule = self.terms.schedule
+        refuse(
+            setup,
+            peers_complaint(setup.silos, table),
+            unit_complaint(setup.privacy.unit, table),
+            noise_complaint(setup.aggregation, table),
+        )
         if setup.held_out is not None:
-            self.setup = replace(setup, held_out=votes_of_peers(setup.held_out, self.terms))
+            self.setup = replace(
+                setup, held_out=votes_of_peers(setup.held_out, self.terms.noise_terms)
+            )
         self.residuals = Residuals()
 
     @cached_property
@@ -95,15 +102,6 @@ class Disco(PrivateSystem):
             return {}
         return {CLIP: np.array([self.setup.training.clip])}
 
-    def views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:
-        """Return the event of one round for the model, a peer and the coordinator."""
-        if self.table.clip != QUANTILE:
-            return views_of(self.terms, noise_multiplier)
-        # Two releases in a round: the count of unclipped updates, and their sum.
-        count = views_of(self.terms, clip_rules.count_multiplier(noise_multiplier))
-        update = views_of(self.terms, clip_rules.update_multiplier(noise_multiplier))
-        return {name: ev.Compose((count[name], update[name])) for name in count}
-
     def reaches(self) -> Mapping[str, records.Reach] | None:
         """Return what of a round reaches each observer: under local noise, each message a peer.
 
@@ -116,28 +114,15 @@ class Disco(PrivateSystem):
 
     def mechanism(self, noise_multiplier: float) -> Gaussian:
         """Return the noise of the first round's sum, at the multiplier of a whole round."""
-        return self.sum_mechanism(noise_multiplier, self.setup.training.clip, 1)
+        return self.terms.mechanism(noise_multiplier)
 
     def sum_mechanism(self, noise_multiplier: float, clip: float, number: int) -> Gaussian:
         """Return the noise of the sum of round `number`, whose terms are clipped to `clip`."""
-        multiplier = noise_multiplier
-        if self.table.clip == QUANTILE:
-            multiplier = clip_rules.update_multiplier(noise_multiplier)
-        source: Source = "public"
-        if number > 1 and self.table.clip != FIXED:
-            source = "models" if self.table.clip == PREVIOUS else "released"
-        members = len(self.members(number))
-        return mechanism_of(self.terms, multiplier, bound=clip, members=members, source=source)
+        return self.terms.at(number, clip).mechanism(noise_multiplier)
 
     def count_mechanism(self, noise_multiplier: float, number: int) -> Gaussian:
         """Return the noise of the count of unclipped updates of round `number`."""
-        return mechanism_of(
-            self.terms,
-            clip_rules.count_multiplier(noise_multiplier),
-            bound=clip_rules.COUNT_BOUND,
-            members=len(self.members(number)),
-            source="public",
-        )
+        return self.terms.at(number, counts=True).mechanism(noise_multiplier)
 
     @property
     def counted_rounds(self) -> int | None:
@@ -156,7 +141,7 @@ class Disco(PrivateSystem):
         clip = self.setup.training.clip if self.table.clip == FIXED else float(last[CLIP][0])
         terms: Iterable[updates.Terms] = self._terms(parameters, number, clip)
         next_clip: float | None = None
-        if self.terms.unit == "silo":
+        if not self.clips_records:
             terms = list(terms)  # training may fail, and then before anything is spent
         if self.table.clip == QUANTILE:
             norms = np.concatenate([part.norms for part in terms])
@@ -191,11 +176,18 @@ class Disco(PrivateSystem):
 
     def divisor(self, number: int) -> float:
         """Return the public number that the sum of round `number` is divided by."""
-        return float(self.table.divisor or len(self.members(number)))
+        divisor = self.terms.at(number).divisor
+        assert divisor is not None  # of a sum
+        return divisor
+
+    @property
+    def clips_records(self) -> bool:
+        """Whether the gradient of each record is clipped, and not the update of each peer."""
+        return self.terms.noise_terms.unit == "record"
 
     def _terms(self, parameters: Parameters, number: int, clip: float) -> Iterator[updates.Terms]:
         """Yield what every peer clips, its tensors shortened where they are clipped apart."""
-        make = updates.record_terms if self.terms.unit == "record" else updates.silo_terms
+        make = updates.record_terms if self.clips_records else updates.silo_terms
         terms = make(self.setup, parameters, number, self.members(number))
         if self.table.clip_by == "model":
             yield from terms
@@ -255,7 +247,7 @@ class Disco(PrivateSystem):
         The clip and 2^28 steps for the noise, over 2^7 deviations of it.  How many records a peer
         has is no public number, so there is no such bound where each of them is clipped.
         """
-        if self.terms.unit == "record":
+        if self.clips_records:
             return None
         steps = math.floor(Fraction(mechanism.bound) / Fraction(mechanism.grid)) + NOISE_ROOM
         return steps if steps < _MOST_STEPS else None
@@ -281,7 +273,7 @@ class Disco(PrivateSystem):
 
         phase = planned_release(self.promise.training, 0, COUNT_PHASE)
         stated = self.schedule.stated(number)
-        noisy = self.release_beside(
+        noisy = self.release_with_model(
             number, gate, mechanism, work, phase=phase, silos=stated, sealed=sealed
         )
         return clip_rules.from_count(clip, self.setup.training.clip, float(noisy[0]), len(members))
@@ -312,17 +304,3 @@ def disco(
 def schedule_of(table: DiscoSettings, peers: int, rounds: int) -> Schedule:
     """Return who takes part in which round; raises as `Schedule`."""
     return Schedule(table.time_frames, peers, rounds, table.min_participants)
-
-
-def _noise_terms(setup: Setup, table: DiscoSettings, schedule: Schedule) -> NoiseTerms:
-    """Return what the noise depends on; `InvalidInput` for what does not go together."""
-    refuse(
-        setup,
-        peers_complaint(setup.silos, table),
-        unit_complaint(setup.privacy.unit, table),
-        noise_complaint(setup.aggregation, table),
-    )
-    unit: Unit = "record" if setup.privacy.unit == "record" else "silo"
-    return NoiseTerms(
-        table.noise, schedule.smallest, setup.security.colluders, setup.aggregation, unit
-    )

@@ -11,11 +11,9 @@ section 5; Yang, Fang and Liu 2021, arXiv 2101.11203.
 
 from __future__ import annotations
 
-import math
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from ...accountant import events as ev
 from ...accountant import records
 from ...accountant.mechanisms import Gate, Ticket
 from ...accountant.plan import Plan, PlannedPhase, plan_given_noise
@@ -32,13 +30,12 @@ from ..frame.state import Arrays, State
 from ..observers.names import MODEL
 from ..observers.reaches import Route, reaches_of
 from ..training.local_training import LocalTraining
+from .terms import FedAvgTerms
 
 if TYPE_CHECKING:
     from ...accountant.randomness import Streams
     from ..parties.network import Network
     from ..settings.schema import Settings
-
-NO_NOISE: Final = ev.NoGuarantee("no noise")
 
 
 class FedAvg:
@@ -50,6 +47,7 @@ class FedAvg:
         self.setup = setup
         require_declared(setup)
         self.aggregator = setup.aggregator
+        self.terms = FedAvgTerms(setup)
 
     @property
     def name(self) -> str:
@@ -106,20 +104,34 @@ class FedAvg:
         def work(_: Ticket) -> Draft:
             # x_s - x of every silo, (silos, D), without a clip.
             rows = setup.local.silo_deltas(parameters, number)
-            total = NoisySum(float_sum(self.aggregator, number, rows), float(setup.silos))
+            total = NoisySum(float_sum(self.aggregator, number, rows), self.terms.divisor)
             return Draft(
                 parameters + total.times(setup.training.global_rate),
-                normaliser=records.Normaliser("constant", total.constant),
-                clip_enforced=False,
+                normaliser=self.terms.normaliser,
+                clip_enforced=self.terms.clip_enforced,
             )
 
         route = Route(setup.aggregation, setup.silos, self.aggregator.security)
-        return make_round(gate, _intent(number, parameters, route), work)
+        return make_round(gate, self._intent(number, parameters, route), work)
+
+    def _intent(self, number: int, parameters: Parameters, route: Route) -> records.RoundIntent:
+        views, mechanism = self.terms.views(), self.terms.mechanism()
+        return records.RoundIntent(
+            round=number,
+            phase=TRAINING_PHASE,
+            event=views[MODEL],
+            contribution=mechanism.contribution,
+            noise=mechanism.noise(),
+            sensitivity=mechanism.sensitivity(self.terms.neighbours),
+            model_in=model_digest(parameters),
+            reaches=reaches_of(views, route),
+        )
 
     @cached_property
     def _plan(self) -> Plan:
         setup = self.setup
-        phase = PlannedPhase(TRAINING_PHASE, None, NO_NOISE, setup.rounds, {"model": NO_NOISE})
+        views = self.terms.views()
+        phase = PlannedPhase(TRAINING_PHASE, None, views[MODEL], setup.rounds, views)
         return plan_given_noise(
             [phase] if setup.held_out is None else [phase, setup.held_out.phase],
             delta=setup.privacy.delta,
@@ -131,16 +143,3 @@ class FedAvg:
 def fedavg(settings: Settings, federation: Federation, local: LocalTraining, _: Streams) -> FedAvg:
     """Return FedAvg."""
     return FedAvg(setup(settings, federation, local))
-
-
-def _intent(number: int, parameters: Parameters, route: Route) -> records.RoundIntent:
-    return records.RoundIntent(
-        round=number,
-        phase=TRAINING_PHASE,
-        event=NO_NOISE,
-        contribution=records.Contribution(math.inf, "l2", "user", "whole"),
-        noise=records.Noise("none", 0.0, shares=0, draws=0),
-        sensitivity=math.inf,
-        model_in=model_digest(parameters),
-        reaches=reaches_of((MODEL,), route),
-    )

@@ -15,7 +15,7 @@ SYSTEMS: Final = (
         aggregations=("plain", "masked", "shares"),
         promises=False,
         uses=FEDERATED_USES,
-        determines=f"{__package__}.expected_log:FEDAVG",
-        carrier=f"{__package__}.canaries:simulate",
+        determines=f"{__package__}.terms:EXPECTED",
+        carrier="privplan.fl.canaries:canary_models",
     ),
 )

@@ -1,4 +1,4 @@
-"""Files that are whole or absent: written beside their place, forced to disk, then renamed."""
+"""Files that are whole or absent: written next to their place, forced to disk, then renamed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 _WRITE_FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
-"""A new file alone: what somebody else has put beside, a link above all, is never written to."""
+"""A new file alone: what somebody else has put there, a link above all, is never written to."""
 
 _UNFINISHED: Final = re.compile(r"\.(?P<name>.+?)(?:\.[0-9a-f]{16})?\.part", re.DOTALL)
 """Also by the names that earlier versions gave."""
@@ -24,9 +24,9 @@ def write(path: Path, content: bytes, *, private: bool = False) -> None:
     its first byte on.  A link in its place is replaced, and where it leads is left alone.  Raises
     `OSError` (a full disk) and then leaves what was there before.
     """
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
+    part = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
     rights = 0o600 if private else _rights(path)
-    descriptor = os.open(beside, _WRITE_FLAGS, 0o666 if rights is None else 0o600)
+    descriptor = os.open(part, _WRITE_FLAGS, 0o666 if rights is None else 0o600)
     try:
         with os.fdopen(descriptor, "wb") as file:
             if rights is not None:
@@ -34,10 +34,10 @@ def write(path: Path, content: bytes, *, private: bool = False) -> None:
             file.write(content)
             file.flush()
             os.fsync(descriptor)
-        beside.replace(path)
+        part.replace(path)
     except BaseException:
         with contextlib.suppress(OSError):
-            beside.unlink()
+            part.unlink()
         raise
     settle(path.parent)
 

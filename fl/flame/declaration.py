@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from ..declarations.dataset_defaults import Defaults
-from ..declarations.declaration import HELD_OUT, TRAIN, Declaration, Example, Read
+from ..declarations.declaration import Declaration, Example
 from ..declarations.toml_keys import HELD_OUT_USES, TABLE_USES
 from ..observers.names import ANALYZER, CLIENT, MODEL, SHUFFLER
 from .settings import RULES, TABLE
@@ -51,12 +51,6 @@ def _of(dataset: str, usual: Defaults, chosen: Mapping[str, Any]) -> Defaults:
     return replace(usual, rounds=_FEW_ROUNDS, silos=1, **training)
 
 
-def sealed(read: Read) -> Mapping[str, tuple[str, ...]]:
-    """Return what each release seals: nothing, as no party has a sum before its noise."""
-    votes = read("evaluation", "held_out_noise") is not None
-    return dict.fromkeys((TRAIN, HELD_OUT) if votes else (TRAIN,), ())
-
-
 _SIMPLE: Final = Declaration(
     name="flame-simple",
     summary="every coordinate of every user through a shuffler, which mixes each by itself",
@@ -79,11 +73,10 @@ _SIMPLE: Final = Declaration(
     observer=ANALYZER,
     observers=(MODEL, ANALYZER, CLIENT, SHUFFLER),
     relations=("replace-one",),
-    determines=f"{__package__}.expected_log:EXPECTED_SIMPLE",
+    determines=f"{__package__}.terms:EXPECTED_SIMPLE",
     carrier=f"{__package__}.canaries:simulate",
     canaries=1_000,  # few lie in one run
     canary_work=f"{__package__}.canaries:work",
-    sealed=sealed,
 )
 
 _DOUBLE_EXAMPLE: Final = Example(
@@ -104,7 +97,7 @@ SYSTEMS: Final = (
         name="flame-double",
         summary="some coordinates of every user, chosen at random, padded and shuffled",
         make=f"{__package__}.factories:double",
-        determines=f"{__package__}.expected_log:EXPECTED_DOUBLE",
+        determines=f"{__package__}.terms:EXPECTED_DOUBLE",
         ignores=("decoys",),
         example=_DOUBLE_EXAMPLE,
     ),
@@ -113,7 +106,7 @@ SYSTEMS: Final = (
         name="flame-topk",
         summary="the largest coordinates of every user, padded and shuffled",
         make=f"{__package__}.factories:topk",
-        determines=f"{__package__}.expected_log:EXPECTED_TOPK",
+        determines=f"{__package__}.terms:EXPECTED_TOPK",
         ignores=(),
         adjust=adjusted_topk,
         observers=(MODEL, ANALYZER, CLIENT),

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 from ..frame.setup import Setup, setup
 from .published import PublishedFlame
-from .settings import FlameSettings
+from .settings import DOUBLE, SIMPLE, TOPK, FlameSettings, Protocol
 from .system import Flame
-from .terms import DOUBLE, SIMPLE, TOPK, Protocol
 
 if TYPE_CHECKING:
     from ...accountant.randomness import Streams

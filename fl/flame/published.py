@@ -27,14 +27,12 @@ Source: Liu, Cao, Chen, Guo and Yoshikawa 2021, *FLAME*, AAAI, arXiv 2009.08063v
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...accountant import events as ev
 from ...accountant.claims.flame_published import (
     published_simple,
     published_theorem_4_with_double_counting,
@@ -47,20 +45,12 @@ from ..frame.setup import Setup
 from ..frame.state import State
 from ..settings.declared_rules import unpaid_votes
 from . import selection
-from .settings import RESPONSES, FlameSettings
+from .settings import RESPONSES, SIMPLE, FlameSettings, Protocol
 from .system import Flame
-from .terms import SIMPLE, TOPK, FlameTerms, Protocol
+from .terms import FlameTerms
 
 if TYPE_CHECKING:
     from ...accountant.arrays import FloatArray, IntArray
-
-_TUPLES: Final = "what a user sends stays together, as whole tuples are mixed"
-_WORDS: Final = "the word 0 is sent only by who means it, as others are drawn from 1 on"
-_LARGEST: Final = "which coordinates are largest is raw data, and goes with them"
-_OVERFLOW: Final = "more users may send a coordinate than it is padded to, by what their data are"
-_INDEX_SETS: Final = "its epsilon takes index sets for known and for hidden"
-_APART: Final = "its epsilon is for coordinates that are mixed apart"
-_MISTYPED: Final = "its bound on a message is mistyped"
 
 
 class PublishedFlame(Flame):
@@ -72,24 +62,8 @@ class PublishedFlame(Flame):
     state = State()
 
     def __init__(self, setup: Setup, table: FlameSettings, protocol: Protocol) -> None:
-        super().__init__(setup, replace(table, granularity="tuple"), protocol)
+        super().__init__(setup, table, protocol)
         refuse(setup, None if setup.held_out is None else unpaid_votes(setup.name))
-
-    @property
-    def event(self) -> ev.NoGuarantee:
-        """The event of every round, before everybody: each of the reasons that it has."""
-        return ev.NoGuarantee("FLAME as published: " + "; ".join(_reasons(self.terms)))
-
-    def views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:
-        """Return the event of one round for each observer: none has a guarantee."""
-        return dict.fromkeys(super().views(noise_multiplier), self.event)
-
-    def mechanism(self, noise_multiplier: float) -> LaplaceMessages | ResponseMessages:
-        """Return the randomizer of one message; words are drawn as printed."""
-        sound = super().mechanism(noise_multiplier)
-        if isinstance(sound, ResponseMessages):
-            return UnblanketedResponses(sound.epsilon, sound.categories)
-        return sound
 
     @cached_property
     def promise(self) -> Promise:
@@ -99,7 +73,7 @@ class PublishedFlame(Flame):
         def claim(noise: float) -> float:
             return published_claim(self.terms, noise, rounds, privacy.delta)
 
-        return unproven(self.views, privacy, rounds, self.event, claim)
+        return unproven(self.views, privacy, rounds, self.terms.published, claim)
 
     def opening(self) -> OpeningStatement:
         """Return what the first line of the log states, marked as published."""
@@ -173,18 +147,3 @@ def printed_sums(
     centred = (sums.astype(np.float64) - messages * ((steps + 1) / 2.0)) / meant
     # x = 0 is y = b/2, half a step below the middle of 1..b.
     return np.asarray((centred + senders / 2.0) * (2.0 * clip / steps))
-
-
-def _reasons(terms: FlameTerms) -> list[str]:
-    """Return why such a round proves nothing, in words."""
-    reasons = [_TUPLES]
-    if terms.table.randomizer == RESPONSES:
-        reasons.append(_WORDS)
-    if terms.protocol == TOPK:
-        reasons.append(_LARGEST)
-        if terms.padded_to is not None and terms.padded_to < terms.users:
-            reasons.append(_OVERFLOW)
-    reasons.append(_APART if terms.protocol == SIMPLE else _INDEX_SETS)
-    if terms.table.randomizer != RESPONSES:
-        reasons.append(_MISTYPED)
-    return reasons

@@ -13,8 +13,7 @@ import numpy as np
 from ...accountant.arrays import FloatArray, IntArray
 from ...accountant.errors import InvalidInput
 from ...accountant.randomness import Stream
-from .settings import FlameSettings
-from .terms import SIMPLE, TOPK, Protocol
+from .settings import SIMPLE, TOPK, FlameSettings, Protocol
 
 _BLOCK_WORDS: Final = 2**23
 """How many random words are held at once: 64 MB."""

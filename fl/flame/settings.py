@@ -12,10 +12,15 @@ from ..observers.stated_assumptions import BLIND_SHUFFLER
 from ..settings.declared_rules import no_target, unpaid_votes
 from .sealing_cost import MOST_SEALED, sealed_messages, too_many
 
+Protocol = Literal["simple", "double", "topk"]
 RandomizerName = Literal["laplace", "responses"]
 Granularity = Literal["coordinate", "tuple"]
 Overflow = Literal["refuse", "cap"]
 Transport = Literal["sealed", "ideal"]
+
+SIMPLE: Final = "simple"
+DOUBLE: Final = "double"
+TOPK: Final = "topk"
 
 LAPLACE: Final = "laplace"
 RESPONSES: Final = "responses"

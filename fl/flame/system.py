@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ...accountant import events as ev
 from ...accountant import records
 from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms import Gate, LaplaceMessages, ResponseMessages, Ticket
@@ -46,17 +45,8 @@ from .sealing_cost import (
     too_many,
     too_many_drawn,
 )
-from .settings import SEALED, FlameSettings, silos_complaint
-from .terms import (
-    DOUBLE,
-    OVERFLOW_PART,
-    SIMPLE,
-    TOPK,
-    FlameTerms,
-    Protocol,
-    padding,
-    usual_padding,
-)
+from .settings import DOUBLE, SEALED, SIMPLE, TOPK, FlameSettings, Protocol, silos_complaint
+from .terms import FlameTerms
 from .votes import ShuffledVotes
 
 if TYPE_CHECKING:
@@ -78,8 +68,10 @@ class Flame(PrivateSystem):
     def __init__(self, setup: Setup, table: FlameSettings, protocol: Protocol) -> None:
         super().__init__(setup)
         refuse(setup, silos_complaint(setup.silos))
-        self.table = table
-        self.terms = _terms(setup, table, protocol)
+        size = setup.local.initial().size
+        chosen = selection.coordinates_sent(protocol, table, size)
+        self.terms = FlameTerms.of(setup, table, protocol, size, chosen)
+        self.table = self.terms.table
         self.sent_terms = Terms(
             self.terms.users,
             self.terms.dimensions,
@@ -114,10 +106,6 @@ class Flame(PrivateSystem):
     def mechanism(self, noise_multiplier: float) -> LaplaceMessages | ResponseMessages:
         """Return the randomizer of one message."""
         return self.terms.mechanism(noise_multiplier)
-
-    def views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:
-        """Return the event of one round for the model, the analyzer, the shuffler and a client."""
-        return self.terms.views(noise_multiplier)
 
     def reaches(self) -> Mapping[str, records.Reach]:
         """Return what of a round reaches each observer."""
@@ -166,14 +154,14 @@ class Flame(PrivateSystem):
             received = self.shuffling.round(
                 number, ticket, messages, places=places, mechanism=mechanism
             )
-            noisy = NoisySum(self._sums(mechanism, received.sums[:, 0]), self.senders)
+            noisy = NoisySum(self._sums(mechanism, received.sums[:, 0]), self.terms.divisor)
             return Draft(
                 parameters + noisy.times(self.setup.training.global_rate),
                 aggregate=noisy.total,
-                normaliser=records.Normaliser("constant", noisy.constant),
+                normaliser=self.terms.normaliser,
             )
 
-        return self.make_round(number, parameters, gate, work, draws=self.terms.chosen)
+        return self.make_round(number, parameters, gate, work, draws=self.terms.draws)
 
     @property
     def notes(self) -> tuple[Note, ...]:
@@ -187,14 +175,6 @@ class Flame(PrivateSystem):
         if terms.protocol == TOPK and decoys:
             notes.append(index_privacy(terms.dimensions, terms.chosen, decoys, rounds))
         return tuple(notes)
-
-    @property
-    def senders(self) -> float:
-        """By what a coordinate's sum is divided: n, or n k / d; a public constant."""
-        terms = self.terms
-        if terms.protocol != DOUBLE:
-            return float(terms.users)
-        return terms.users * terms.chosen / terms.dimensions
 
     def _rows(self, parameters: Parameters, number: int) -> FloatArray:
         """Return the update of every user, (users, D); zero of one without records."""
@@ -293,24 +273,4 @@ def _require_free_places(terms: FlameTerms) -> None:
         f"{colluders:,}: no place of a coordinate is left to hide in.",
         "Each who colludes may fill one place, and a client that takes part knows its own.",
         f"Give `padded_to` = {colluders + 2:,} or more, or lower `colluders`.",
-    )
-
-
-def _terms(setup: Setup, table: FlameSettings, protocol: Protocol) -> FlameTerms:
-    """Return the public facts of every round; raises `InvalidInput` for what does not fit."""
-    dimensions = setup.local.initial().size
-    chosen = selection.coordinates_sent(protocol, table, dimensions)
-    padded_to = padding(protocol, table, setup.users)
-    if padded_to is None and protocol != SIMPLE:
-        failure = setup.privacy.delta * OVERFLOW_PART / setup.rounds
-        padded_to = usual_padding(setup.users, dimensions, chosen, failure)
-    return FlameTerms(
-        protocol,
-        setup.users,
-        dimensions,
-        chosen,
-        setup.training.clip,
-        setup.security.colluders,
-        padded_to,
-        table,
     )

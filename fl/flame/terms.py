@@ -9,17 +9,6 @@ multiplier b makes it an epsilon0-local one, epsilon0 = 2 / b, whichever randomi
 
 Source: Liu, Cao, Chen, Guo and Yoshikawa 2021, AAAI, arXiv 2009.08063v4, Algorithms 2 to 4; the
 bounds are the accountant's (`accountant/amplification/shuffling`).
-
-Words in place of numbers: coordinates in [-C, C] as one of b + 1 steps, and their sum back.
-
-    y = floor or ceiling of b (x + C) / (2 C), at random so that its mean is that number
-    z = y, or another word, by randomized response with the truth of probability p
-    E[z] - b / 2 = (p - (1 - p) / b) (b x / (2 C)),     and of a dummy 0
-
-so the sum of z - b / 2 over all messages of a coordinate, dummies among them, is an unbiased sum of
-the values but for a factor.
-
-Source: Balle, Bell, Gascon and Nissim 2019, arXiv 1903.02837v1, Algorithm 1, with words 0 to b.
 """
 
 from __future__ import annotations
@@ -28,69 +17,38 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
-from typing import Final, Literal
-
-import numpy as np
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Final, Literal
 
 from ...accountant import events as ev
 from ...accountant import records
-from ...accountant.amplification.shuffling.double import overflow_probability
 from ...accountant.amplification.shuffling.mixer import mixer_event
-from ...accountant.arrays import FloatArray, IntArray
-from ...accountant.errors import InvalidInput
-from ...accountant.mechanisms import LaplaceMessages, ResponseMessages, ShuffledRound
+from ...accountant.mechanisms import (
+    LaplaceMessages,
+    ResponseMessages,
+    ShuffledRound,
+    UnblanketedResponses,
+)
 from ...accountant.mechanisms.messages import Messages
-from ...accountant.randomness import Stream
-from ...accountant.rootfinding import first_integer
 from ...accountant.sensitivity.release import down, up
+from ..declarations.declaration import HELD_OUT, TRAIN
+from ..declarations.shared_tables import PrivacySettings
+from ..frame.expected_log import NOISE_FOUND, ExpectedLog, ExpectedPhase, NotStated, votes_noise
 from ..frame.held_out_messages import VOTE_MIDDLE, VOTE_NUMBERS
+from ..frame.initial_model import initial_size
+from ..frame.terms import PublicSetup, Terms, by_terms, typed
 from ..observers.names import ANALYZER, CLIENT, COLLUDING, MODEL, SHUFFLER
-from .settings import LAPLACE, FlameSettings, RandomizerName
+from .padding import OVERFLOW_PART, padding, usual_padding
+from .settings import DOUBLE as DOUBLE
+from .settings import LAPLACE, RESPONSES, SEALED, SIMPLE, TABLE, FlameSettings, Protocol
+from .settings import TOPK as TOPK
 
-
-def words_of(stream: Stream, values: FloatArray, clip: float, steps: int) -> IntArray:
-    """Return a word of 0 to `steps` for each value, clipped to +-`clip`, of the same shape.
-
-    What is no number counts as 0.  A value between two words becomes either, so that the mean is
-    the value but for 2^-53.
-    """
-    finite = np.where(np.isfinite(values), values, 0.0)
-    scaled = (np.clip(finite, -clip, clip) + clip) * (steps / (2.0 * clip))
-    lower = np.clip(np.floor(scaled), 0, steps)
-    # 53 random bits as a fraction in [0, 1): up with the probability of the fraction.
-    fractions = (stream.integers64(values.size) >> np.uint64(11)).astype(np.float64) * 2.0**-53
-    up = fractions.reshape(values.shape) < scaled - lower
-    return np.asarray(np.minimum(lower + up, steps), np.int64)
-
-
-def unbiased_sums(
-    sums: IntArray, messages: int, epsilon: float, clip: float, steps: int
-) -> FloatArray:
-    """Return sums of values from sums of words, (dimensions,), of so many messages each."""
-    truth = 1.0 / (1.0 + steps * math.exp(-epsilon))
-    slope = truth - (1.0 - truth) / steps
-    centred = sums.astype(np.float64) - messages * (steps / 2.0)
-    return centred * (2.0 * clip / steps / slope)
-
-
-Protocol = Literal["simple", "double", "topk"]
-
-SIMPLE: Final = "simple"
-DOUBLE: Final = "double"
-TOPK: Final = "topk"
+if TYPE_CHECKING:
+    from ..declarations.stated_settings import StatedSettings
 
 RELATION: Final = "replace-one"
 
-OVERFLOW_PART: Final = 0.01
-"""The part of delta, over all rounds, that a padding found here may overflow with."""
-
-USUAL_PADDING_FACTOR: Final = 2
-"""How many times the least padding is taken where none is given.
-
-Dummies are cover.  At the least padding a full coordinate has hardly any: 1,000 users who send 65
-of 650 coordinates five times with epsilon0 4 have epsilon 123 at n_p = 167, and 5.9 at twice that.
-"""
+CURVE_KEY_BITS: Final = 256
 
 _INDEX_SETS: Final = ev.NoGuarantee(
     "which coordinates of a user are its largest is raw data, and the shuffler sees it"
@@ -104,11 +62,13 @@ _OVERFLOW: Final = ev.NoGuarantee(
 
 
 @dataclass(frozen=True)
-class FlameTerms:
+class FlameTerms(Terms):
     """The public facts of every round.
 
     - `users` n, of whom `colluders` may tell the analyzer all they know; `dimensions` d.
     - `chosen` k; `table`: the settings; `clip` C; `padded_to` n_p, None for `simple`.
+
+    As published (`table.as_published`) nothing is proven of it, and `published` says why.
     """
 
     protocol: Protocol
@@ -119,6 +79,40 @@ class FlameTerms:
     colluders: int
     padded_to: int | None
     table: FlameSettings
+
+    @classmethod
+    def of(
+        cls, setup: PublicSetup, table: FlameSettings, protocol: Protocol, size: int, chosen: int
+    ) -> FlameTerms:
+        """Return the facts of a run whose model has so many numbers, of which `chosen` are sent.
+
+        As published what a user sends stays together.
+        """
+        if table.as_published:
+            table = replace(table, granularity="tuple")
+        padded_to = padding(protocol, table, setup.users)
+        if padded_to is None and protocol != SIMPLE:
+            failure = setup.privacy.delta * OVERFLOW_PART / setup.rounds
+            padded_to = usual_padding(setup.users, size, chosen, failure)
+        clip, colluders = setup.training.clip, setup.security.colluders
+        return cls(protocol, setup.users, size, chosen, clip, colluders, padded_to, table)
+
+    @property
+    def neighbours(self) -> str:
+        """Who takes part is public, so somebody is replaced by another."""
+        return RELATION
+
+    @property
+    def draws(self) -> int:
+        """Every user's messages, one by one."""
+        return self.chosen
+
+    @property
+    def divisor(self) -> float:
+        """By what a coordinate's sum is divided: n, or n k / d; a public constant."""
+        if self.protocol != DOUBLE:
+            return float(self.users)
+        return self.users * self.chosen / self.dimensions
 
     @property
     def selection(self) -> Literal["oblivious", "data-dependent"]:
@@ -171,12 +165,38 @@ class FlameTerms:
         """Return the randomizer of one message, of epsilon0 = 2 / `noise_multiplier`."""
         mixed = None if self.mixed is None else self.mixed.without(self.colluders)
         table = self.table
-        return randomizer(
-            table.randomizer, noise_multiplier, clip=self.clip, steps=table.steps, mixed=mixed
+        if table.randomizer == LAPLACE:
+            std = up(Fraction(noise_multiplier) * Fraction(self.clip))
+            return LaplaceMessages(self.clip, std, shuffled=mixed)
+        epsilon = down(2 / Fraction(noise_multiplier))
+        if table.as_published:
+            return UnblanketedResponses(epsilon, table.steps + 1)
+        return ResponseMessages(epsilon, table.steps + 1, shuffled=mixed)
+
+    @property
+    def published(self) -> ev.NoGuarantee:
+        """The event of a round as published, before everybody: each of the reasons that it has."""
+        responses, topk = self.table.randomizer == RESPONSES, self.protocol == TOPK
+        overflows = topk and self.padded_to is not None and self.padded_to < self.users
+        reasons = (
+            (True, "what a user sends stays together, as whole tuples are mixed"),
+            (responses, "the word 0 is sent only by who means it, as others are drawn from 1 on"),
+            (topk, "which coordinates are largest is raw data, and goes with them"),
+            (
+                overflows,
+                "more users may send a coordinate than it is padded to, by what their data are",
+            ),
+            (self.protocol == SIMPLE, "its epsilon is for coordinates that are mixed apart"),
+            (self.protocol != SIMPLE, "its epsilon takes index sets for known and for hidden"),
+            (not responses, "its bound on a message is mistyped"),
         )
+        why = "; ".join(reason for holds, reason in reasons if holds)
+        return ev.NoGuarantee(f"FLAME as published: {why}")
 
     def views(self, noise_multiplier: float) -> dict[str, ev.Event]:
         """Return one round as each observer sees it."""
+        if self.table.as_published:
+            return dict.fromkeys((MODEL, ANALYZER, SHUFFLER, CLIENT, COLLUDING), self.published)
         mechanism = self.mechanism(noise_multiplier)
         each = mechanism.local_event(RELATION, self.chosen)
         shown = self.protocol == TOPK and self.chosen < self.dimensions and not self.sends_all
@@ -270,6 +290,23 @@ class FlameTerms:
             selection=self.selection,
         )
 
+    def expected(self, privacy: PrivacySettings, intent: records.RoundIntent) -> ExpectedPhase:
+        """Return what a round states, with its event and what reaches whom.
+
+        Noise that was calibrated is known from the log alone: its deviation of Laplace noise, and
+        of words, which state none, their event.
+        """
+        given, event = privacy.noise_multiplier, None
+        mechanism = self.mechanism(1.0 if given is None else given)
+        if given is None and isinstance(mechanism, LaplaceMessages):
+            if not 0.0 < intent.noise.std < math.inf:
+                raise NotStated(NOISE_FOUND)
+            mechanism = replace(mechanism, std=intent.noise.std)
+        known = given is not None or isinstance(mechanism, LaplaceMessages)
+        if known and not self.table.as_published:
+            event = self.mixed_event(mechanism)
+        return self.stated(mechanism, event=event, reaches=self.reaches())
+
 
 def votes_terms(users: int, colluders: int, table: FlameSettings) -> FlameTerms:
     """Return the public facts of the round of votes: all send both numbers, as in `simple`."""
@@ -278,53 +315,70 @@ def votes_terms(users: int, colluders: int, table: FlameSettings) -> FlameTerms:
     return FlameTerms(SIMPLE, users, numbers, numbers, VOTE_MIDDLE, colluders, None, sent)
 
 
-def randomizer(
-    name: RandomizerName,
-    noise_multiplier: float,
-    *,
-    clip: float,
-    steps: int,
-    mixed: ShuffledRound | None = None,
-) -> LaplaceMessages | ResponseMessages:
-    """Return the randomizer of one coordinate, of epsilon0 = 2 / `noise_multiplier` or less."""
-    if name == LAPLACE:
-        std = up(Fraction(noise_multiplier) * Fraction(clip))
-        return LaplaceMessages(clip, std, shuffled=mixed)
-    epsilon = down(2 / Fraction(noise_multiplier))
-    return ResponseMessages(epsilon, steps + 1, shuffled=mixed)
+def _terms(
+    protocol: Protocol, given: StatedSettings, intent: records.RoundIntent, values: int | None
+) -> FlameTerms:
+    """Return the terms of a configuration; the model's size is that of a release, or is stated."""
+    table: FlameSettings = given.complete(TABLE)
+    stated = (intent.reaches or {}).get(SHUFFLER)
+    if values is None and stated is not None:
+        values = stated.dimensions
+    if values is None and protocol == SIMPLE:
+        values = intent.noise.draws  # all coordinates are sent: as many as the model has
+    if values is None:
+        raise NotStated("the size of the model")
+    chosen = values if protocol == SIMPLE else table.chosen
+    if chosen is None:
+        raise NotStated("[flame] chosen")
+    return FlameTerms.of(given, table, protocol, values, chosen)
 
 
-def padding(protocol: Protocol, table: FlameSettings, users: int) -> int | None:
-    """Return n_p where the settings say it, or what follows from the protocol; None for `simple`.
+def _values(protocol: Protocol, given: StatedSettings, intent: records.RoundIntent) -> int | None:
+    """Return how many coordinates the model has: all of them are summed up, and released.
 
-    For `topk` as many as there are users, so that nothing overflows.
+    In `simple` a user draws once for each of them, whatever the model is; where the model is known
+    here and has more, these count.  The other protocols draw fewer, so there the model decides.
     """
-    if protocol == SIMPLE:
-        return None
-    if table.padded_to is not None or protocol == DOUBLE:
-        return table.padded_to
-    return users
+    size = initial_size(given.training.model, given.data.name, given.data.schema)
+    return max(intent.noise.draws, size or 0) if protocol == SIMPLE else size
 
 
-def least_padding(users: int, dimensions: int, chosen: int, failure: float) -> int:
-    """Return the least n_p that a coordinate passes with probability at most `failure` in a round.
-
-    Of n users each sends a coordinate with probability k / d, independently:
-    P <= d P(Bin(n, k / d) > n_p).  Range: `failure` in (0, 1).
-    """
-
-    def rare(padded_to: int) -> bool:
-        event = ev.SampledShuffle(
-            *(users, dimensions, chosen, padded_to),
-            *("coordinate", "oblivious", "refuse", ev.Local(1.0)),
-        )
-        return overflow_probability(event) <= failure
-
-    if not 0.0 < failure < 1.0:
-        raise InvalidInput("`failure` must be a number in (0, 1).")
-    return first_integer(rare, max(2, users * chosen // dimensions), users)
+def _votes(given: StatedSettings) -> ExpectedPhase:
+    """Return what the release of votes states, of all users by the randomizer of the training."""
+    terms = votes_terms(given.users, given.security.colluders, given.complete(TABLE))
+    mechanism = terms.mechanism(votes_noise(given))
+    reaches = terms.reaches(*terms.table.rests_on)
+    of_round = terms.stated(mechanism, event=terms.mixed_event(mechanism), reaches=reaches)
+    return replace(of_round, normaliser=None)
 
 
-def usual_padding(users: int, dimensions: int, chosen: int, failure: float) -> int:
-    """Return the n_p of `double` where none is given: twice the least, at most the users."""
-    return min(users, USUAL_PADDING_FACTOR * least_padding(users, dimensions, chosen, failure))
+def _security(given: StatedSettings) -> records.Security:
+    table: FlameSettings = given.of(TABLE)
+    return records.Security(
+        "shuffler",
+        parties=given.users,
+        fewest=given.users,
+        key_bits=CURVE_KEY_BITS if table.transport == SEALED else 0,
+        colluders=given.security.colluders,
+    )
+
+
+def _sealed(given: StatedSettings) -> Mapping[str, tuple[str, ...]]:
+    """Return what each release seals: nothing, as no party has a sum before its noise."""
+    votes = given.evaluation.held_out_noise is not None
+    return dict.fromkeys((TRAIN, HELD_OUT) if votes else (TRAIN,), ())
+
+
+def _expected(protocol: Protocol) -> ExpectedLog:
+    return ExpectedLog(
+        by_terms(partial(_terms, protocol)),
+        typed(_security),
+        votes=typed(_votes),
+        values=typed(partial(_values, protocol)),
+        sealed=typed(_sealed),
+    )
+
+
+EXPECTED_SIMPLE: Final = _expected(SIMPLE)
+EXPECTED_DOUBLE: Final = _expected(DOUBLE)
+EXPECTED_TOPK: Final = _expected(TOPK)

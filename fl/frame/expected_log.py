@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeVar
 
 from ...accountant import events as ev
 from ...accountant.errors import InvalidInput, PrivplanError
@@ -31,8 +31,17 @@ from ...accountant.records import (
     Security,
     Weights,
 )
-from ..declarations.declaration import HELD_OUT, NORMALISE, PRIVPLAN_PACKAGE, Declaration, Read
+from ..declarations.declaration import (
+    HELD_OUT,
+    NORMALISE,
+    PRIVPLAN_PACKAGE,
+    Declaration,
+    Read,
+    Sealed,
+)
 from ..declarations.registry import declaration_of
+from ..declarations.stated_settings import NotStated as NotStated
+from ..declarations.stated_settings import StatedSettings
 from ..tables.record_shape import RecordShape, shape_read
 from .held_out_messages import VOTE_NUMBERS
 
@@ -43,6 +52,9 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 
 Mechanism: TypeAlias = Gaussian | FineGaussian
+
+NOISE_FOUND: Final = "the noise that was found"
+"""What no configuration states, and some intents do not either."""
 
 
 class StatesNoise(Protocol):
@@ -57,10 +69,6 @@ class StatesNoise(Protocol):
     def noise(self, draws: int = 1) -> Noise: ...
 
     def sensitivity(self, relation: str) -> float: ...
-
-
-class NotStated(Exception):
-    """A fact depends on a key that the configuration lacks; the text names the key."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +119,7 @@ class ExpectedLog:
     - `votes(read)`: what the release of votes of who is held out states; without it users vote.
     - `values(read, intent)`: how many values a round releases, or would have released where it was
       cut off; None, as without `values`, where that does not follow from its intent.
+    - `sealed(read)`: the items that each release seals, by phase, where the declaration names none.
 
     All raise `NotStated` where a key is missing.
     """
@@ -124,11 +133,12 @@ class ExpectedLog:
     before: Callable[[Read], int] | None = None
     votes: Callable[[Read], ExpectedPhase] | None = None
     values: Callable[[Read, RoundIntent], int | None] | None = None
+    sealed: Sealed | None = None
 
 
 def system_of(read: Read) -> Declaration:
     """Return the declaration of the system that ran; raise `NotStated` for one not known here."""
-    name = read("run", "system")
+    name = StatedSettings(read).name
     try:
         return declaration_of(name)
     except InvalidInput:
@@ -176,16 +186,20 @@ def phase_names(read: Read) -> tuple[str, ...]:
     """
     system = system_of(read)
     if system.determines is None:
-        raise NotStated(f"rounds of {read('run', 'system')}")
-    private = read("data", "normalisation") == "private"
-    first = (NORMALISE,) if private else ()
+        raise NotStated(f"rounds of {system.name}")
+    first = (NORMALISE,) if has_moments(read) else ()
     last = (HELD_OUT,) if holds_out(read) else ()
-    return (*first, *system.phase_names(read), *system.beside_names(read), *last)
+    return (*first, *system.phase_names(read), *system.names_with_model(read), *last)
+
+
+def has_moments(read: Read) -> bool:
+    """Return whether moments of the features are released before the rounds."""
+    return StatedSettings(read).data.normalisation == "private"
 
 
 def holds_out(read: Read) -> bool:
     """Return whether users who are held out vote on the last model: one release more."""
-    return read("evaluation", "held_out_noise") is not None
+    return StatedSettings(read).evaluation.held_out_noise is not None
 
 
 def first_of(read: Read) -> FloatArray | None:
@@ -219,7 +233,7 @@ def phase_of(read: Read, intent: RoundIntent, values: int | None) -> ExpectedPha
         released = call_system(system_of(read), lambda: votes(read))
         return replace(released, values=VOTE_NUMBERS)
     if expected is None:
-        raise NotStated(f"rounds of {read('run', 'system')}")
+        raise NotStated(f"rounds of {system_of(read).name}")
     return call_system(system_of(read), lambda: expected.phase(read, intent, values))
 
 
@@ -255,10 +269,13 @@ def expected_phase(
 
 def _moments(read: Read, intent: RoundIntent, values: int | None) -> ExpectedPhase:
     """Return what the release of private moments states; its bound depends on the features."""
+    from ..aggregation.weighted_sum import weighted_sum
     from ..data.normalise import contribution_bound
 
-    rule, silos = read("training", "weighting"), read("data", "silos")
-    counted = rule == "uniform" and silos > 1
+    given = StatedSettings(read)
+    rule, noise = given.training.weighting, given.privacy.normalisation_noise
+    assert noise is not None  # else nothing of that phase is known
+    counted = rule == "uniform" and given.silos > 1
     bound = intent.contribution.bound
     if values is not None:
         # Two moments of each feature, and under uniform weights the sum of the weights.
@@ -268,58 +285,72 @@ def _moments(read: Read, intent: RoundIntent, values: int | None) -> ExpectedPha
                 f"Moments of features are two values each{' and a count' * counted}, not {values:,}"
             )
         bound = contribution_bound(features, counted=counted)
-
-    from ..aggregation.weighted_sum import weighted_sum
-
     mechanism = weighted_sum(
-        read("privacy", "normalisation_noise"),
+        noise,
         bound=bound,
-        users=read("data", "users"),
-        silos=silos,
+        users=given.users,
+        silos=given.silos,
         rule=rule,
-        tolerated_dropouts=read("security", "dropouts"),
+        tolerated_dropouts=given.security.dropouts,
     )
-    return expected_phase(mechanism, read("privacy", "neighbours"), 1, Sampling(), None)
+    return expected_phase(mechanism, given.privacy.neighbours, 1, Sampling(), None)
 
 
 def _votes(read: Read) -> ExpectedPhase:
     """Return what the release of the votes of users who are held out states, one by one."""
     from .held_out_votes import votes_sum
 
+    given = StatedSettings(read)
     mechanism = votes_sum(
-        read("evaluation", "held_out_noise"),
-        users=read("data", "users"),
-        silos=read("data", "silos"),
-        rule=read("training", "weighting"),
-        dropouts=read("security", "dropouts"),
+        votes_noise(given),
+        users=given.users,
+        silos=given.silos,
+        rule=given.training.weighting,
+        dropouts=given.security.dropouts,
     )
-    return expected_phase(mechanism, read("privacy", "neighbours"), 1, Sampling(), None)
+    return expected_phase(mechanism, given.privacy.neighbours, 1, Sampling(), None)
+
+
+def votes_noise(given: StatedSettings) -> float:
+    """Return the noise multiplier of votes of who is held out; `NotStated` where nobody votes."""
+    noise = given.evaluation.held_out_noise
+    if noise is None:
+        raise NotStated("[evaluation] held_out_noise")
+    return noise
 
 
 def noise_multiplier_of(
     read: Read, intent: RoundIntent, make: Callable[[float], Mechanism]
 ) -> float:
     """Return the noise multiplier: the configured one, or what the intent's noise implies."""
-    given: float | None = read("privacy", "noise_multiplier")
-    if given is not None:
-        return given
-    # Noise that was calibrated to a target is known from the log alone.
+    given = StatedSettings(read).privacy.noise_multiplier
+    return noise_in(intent, make) if given is None else given
+
+
+def noise_in(intent: RoundIntent, make: Callable[[float], Mechanism]) -> float:
+    """Return the noise multiplier of noise that was calibrated to a target, by its deviation.
+
+    Such noise is known from the log alone; `NotStated` where an intent states none.
+    """
     std = intent.noise.std
     if not 0.0 < std < math.inf:
-        raise NotStated("the noise that was found")
+        raise NotStated(NOISE_FOUND)
     return std / make(1.0).std  # the std is proportional to the multiplier
+
+
+def noise_of_event(event: ev.Event, *families: type[ev.Gaussian | ev.Laplace]) -> float:
+    """Return the noise multiplier of noise that was calibrated, by an event of a family."""
+    if not isinstance(event, families):
+        raise NotStated(NOISE_FOUND)
+    return event.noise_multiplier
 
 
 def noise_multiplier_stated(
     read: Read, intent: RoundIntent, *families: type[ev.Gaussian | ev.Laplace]
 ) -> float:
     """Return the configured noise multiplier, or that of the event, which is of a family."""
-    given: float | None = read("privacy", "noise_multiplier")
-    if given is not None:
-        return given
-    if not isinstance(intent.event, families):
-        raise NotStated("the noise that was found")
-    return intent.event.noise_multiplier
+    given = StatedSettings(read).privacy.noise_multiplier
+    return noise_of_event(intent.event, *families) if given is None else given
 
 
 def stated_shape(read: Read) -> RecordShape:

@@ -10,12 +10,21 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from ...accountant.records import Security
+from ..declarations.data_table import study_words
 from ..declarations.declaration import AS_PUBLISHED, Read
 from ..declarations.sealed_items import sealed_items
-from ..declarations.study import study_words
+from ..declarations.stated_settings import StatedSettings
 from ..secagg.peers import security_among
 from ..settings.public_test_data import source_of
-from .expected_log import NotStated, call_system, expected_of, holds_out, system_of
+from .expected_log import (
+    NotStated,
+    call_system,
+    expected_of,
+    has_moments,
+    holds_out,
+    system_of,
+)
+from .terms import typed
 
 Fact: TypeAlias = Callable[[Read], object]
 
@@ -40,25 +49,25 @@ class AtMost:
     value: float
 
 
-def _epsilon(read: Read) -> object:
+def _epsilon(given: StatedSettings) -> object:
     """Return the claimed epsilon: the target, or at most the target where noise is given too."""
-    target, noise = read("privacy", "epsilon"), read("privacy", "noise_multiplier")
-    if not system_of(read).promises:
+    target, noise = given.privacy.epsilon, given.privacy.noise_multiplier
+    if not system_of(given.read).promises:
         return None
     if target is None:
         raise NotStated("")  # follows from the noise; the audit of the budget derives it
     return target if noise is None else AtMost(target)
 
 
-def _rounds(read: Read) -> object:
+def _rounds(given: StatedSettings) -> object:
     """Return the number of planned releases; at most that, where fewer may be planned.
 
     A budget beside given noise may allow fewer, and a system may say that it plans fewer.
     """
-    rounds = read("run", "rounds") + _beside(read)
-    target, noise = read("privacy", "epsilon"), read("privacy", "noise_multiplier")
-    given_both = target is not None and noise is not None
-    return AtMost(rounds) if given_both or system_of(read).fewer_rounds else rounds
+    rounds = given.rounds + _beside(given.read)
+    target, noise = given.privacy.epsilon, given.privacy.noise_multiplier
+    both = target is not None and noise is not None
+    return AtMost(rounds) if both or system_of(given.read).fewer_rounds else rounds
 
 
 def _counted(read: Read) -> object:
@@ -84,18 +93,18 @@ def _beside(read: Read) -> int:
     if determines is not None and determines.before is not None:
         stated = determines.before
         releases = call_system(system, lambda: stated(read))
-    return releases + int(read("data", "normalisation") == "private") + int(holds_out(read))
+    return releases + int(has_moments(read)) + int(holds_out(read))
 
 
 def _unit(read: Read) -> object:
     if not system_of(read).promises:
         raise NotStated("")  # it promises nothing, for no unit
-    return read("privacy", "unit")
+    return StatedSettings(read).privacy.unit
 
 
-def _observer(read: Read) -> object:
+def _observer(given: StatedSettings) -> object:
     try:
-        return read("privacy", "observer")
+        return given.privacy.observer
     except NotStated:
         return "model"  # the only observer before the key existed
 
@@ -126,34 +135,35 @@ def _sealed(read: Read) -> object:
 
 def _study(read: Read) -> object:
     """Return that units were dealt at random for a study; None where they are real."""
-    unit = read("privacy", "unit") if system_of(read).promises else "user"
-    return study_words(read("data", "name"), unit) or None
+    given = StatedSettings(read)
+    unit = given.privacy.unit if system_of(read).promises else "user"
+    return study_words(given.data.name, str(unit)) or None
 
 
 def source(read: Read) -> object:
     """Return where protective randomness comes from."""
-    return "operating-system" if read("run", "seed") is None else "seeded"
+    return "operating-system" if StatedSettings(read).run.seed is None else "seeded"
 
 
 OPENING: Final[tuple[tuple[str, Fact], ...]] = (
-    ("system", lambda read: read("run", "system")),
+    ("system", typed(lambda given: given.name)),
     ("claim.unit", _unit),
-    ("claim.neighbours", lambda read: read("privacy", "neighbours")),
-    ("claim.delta", lambda read: read("privacy", "delta")),
-    ("claim.epsilon", _epsilon),
-    ("claim.observer", _observer),
-    ("claim.group", lambda read: read("privacy", "group")),
+    ("claim.neighbours", typed(lambda given: given.privacy.neighbours)),
+    ("claim.delta", typed(lambda given: given.privacy.delta)),
+    ("claim.epsilon", typed(_epsilon)),
+    ("claim.observer", typed(_observer)),
+    ("claim.group", typed(lambda given: given.privacy.group)),
     ("claim.group", _group),
-    ("plan.rounds", _rounds),
+    ("plan.rounds", typed(_rounds)),
     ("plan.counted", _counted),
-    ("population.users", lambda read: read("data", "users")),
-    ("population.silos", lambda read: read("data", "silos")),
+    ("population.users", typed(lambda given: given.users)),
+    ("population.silos", typed(lambda given: given.silos)),
     ("population.records", lambda _: None),
     ("randomness.source", source),
-    ("aggregation", lambda read: read("security", "aggregation")),
+    ("aggregation", typed(lambda given: given.aggregation)),
     ("as_published", _as_published),
-    ("tuning.trials", lambda read: read("run", "trials")),
-    ("tuning.public_only", lambda read: read("run", "trials") == 1),
+    ("tuning.trials", typed(lambda given: given.run.trials)),
+    ("tuning.public_only", typed(lambda given: given.run.trials == 1)),
     ("tuning.event", lambda _: None),
     ("sealed", _sealed),
     ("study", _study),
@@ -166,18 +176,19 @@ Each function raises `NotStated` with the missing key, or with "" where nothing 
 
 def security_of(read: Read) -> Security | None:
     """Return the public parameters of the protocol; None without one."""
-    aggregation, silos = read("security", "aggregation"), read("data", "silos")
+    given = StatedSettings(read)
+    aggregation = given.aggregation
     if aggregation == "plain":
         return None
     determines = expected_of(read)
     if aggregation == "shares":
-        shares = security_among(silos, read("security", "colluders"))
+        shares = security_among(given.silos, given.security.colluders)
         if determines is None or determines.shares is None:
             return shares
         other = determines.shares
         return call_system(system_of(read), lambda: other(read, shares))
     if aggregation == "masked":
-        masks = _masks(read, silos)
+        masks = _masks(given)
         if determines is None or determines.masks is None:
             return masks
         added = determines.masks
@@ -188,7 +199,7 @@ def security_of(read: Read) -> Security | None:
     return call_system(system_of(read), lambda: stated(read))
 
 
-def _masks(read: Read, silos: int) -> Security:
+def _masks(given: StatedSettings) -> Security:
     """Return the parameters of pairwise masks for the largest coalition that they withstand.
 
     `colluders` states the configured number; a configuration older than that key states the
@@ -196,9 +207,10 @@ def _masks(read: Read, silos: int) -> Security:
     """
     from ..secagg.terms import choose
 
-    dropouts = read("security", "dropouts")
+    silos, dropouts = given.silos, given.security.dropouts
+    colluders: int | None
     try:
-        colluders = read("security", "colluders")
+        colluders = given.security.colluders
     except NotStated:
         colluders = None
     malicious = silos > 2 * dropouts + (colluders or 0)
@@ -228,9 +240,6 @@ def test_source(read: Read) -> str | None:
 
     Raises `NotStated` for a configuration that is older than the key.
     """
-    return source_of(
-        read("data", "name"),
-        read("evaluation", "test"),
-        read("evaluation", "source"),
-        read("run", "evaluate_every"),
-    )
+    given = StatedSettings(read)
+    test, stated = given.evaluation.test, given.evaluation.source
+    return source_of(given.data.name, test, stated, given.run.evaluate_every)

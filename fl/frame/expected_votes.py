@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from ...accountant.records import Reach, RoundIntent
 from ..declarations.declaration import Read
+from ..declarations.stated_settings import StatedSettings
 from ..observers.names import MODEL
 from ..observers.reaches import Route, reaches_of
 from .expected_log import ExpectedPhase
@@ -25,9 +26,10 @@ def reaches_of_votes(read: Read, intent: RoundIntent, phase: ExpectedPhase) -> M
     """
     if phase.reaches is not None:
         return phase.reaches
+    given = StatedSettings(read)
     route = Route(
-        read("security", "aggregation"),
-        read("data", "silos"),
+        given.aggregation,
+        given.silos,
         security_of(read),
         phase.noise.tolerated_dropouts,
         unit=phase.contribution.unit,

@@ -28,7 +28,7 @@ KeepModel: TypeAlias = Callable[[FloatArray, Arrays], None]
 class Round:
     """The result of one round: the released model, and the number of its release in the log.
 
-    `state` holds the public arrays that the system keeps beside the model (`fl.frame.state`).
+    `state` holds the public arrays that the system keeps with the model (`fl.frame.state`).
     """
 
     parameters: Parameters

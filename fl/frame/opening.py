@@ -19,7 +19,7 @@ class Design:
 
 @dataclass(frozen=True)
 class Note:
-    """What a run says beside its guarantees: a name, sentences for a person, numbers for a program.
+    """What a run says besides its guarantees: its name, sentences for people, numbers for programs.
 
     It is worth knowing, as `index privacy` is, and no guarantee.  `numbers` are numbers, or lists
     of them, by name; all are public.

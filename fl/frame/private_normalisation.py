@@ -60,7 +60,7 @@ class MomentsRelease:
       feature, or of all.
     - `aggregator`: adds up what silos send, by the protocol that `security` configures.
     - `coalitions`: sizes of coalitions of the server with silos that get an event of their own,
-      beside `security.colluders`.
+      besides `security.colluders`.
 
     Raises `InvalidInput` for noise that is not above 0, and for another rule.
     """

@@ -31,9 +31,10 @@ from .phases import Phase
 from .private_normalisation import MomentsRelease
 from .promise import TRAINING_PHASE, Promise, promise, restated
 from .requirements import require_declared
-from .rounds import Draft, make_round, release_beside, system_with_package
+from .rounds import Draft, make_round, release_with_model, system_with_package
 from .setup import Setup
 from .state import Arrays, State, declared_state
+from .terms import Terms
 
 if TYPE_CHECKING:
     from ...accountant.arrays import FloatArray
@@ -44,9 +45,9 @@ if TYPE_CHECKING:
 class PrivateSystem:
     """A system with one guarantee for all of its rounds; see `fl.frame.system.System`.
 
-    A subclass defines `views(noise_multiplier)`, the event of one round for each observer;
-    `mechanism(noise_multiplier)`, which draws the noise; `round`, usually by means of `make_round`;
-    and `state`, the arrays that it keeps between rounds beside its model.
+    A subclass defines `views(noise_multiplier)`, the event of one round for each observer, and
+    `mechanism(noise_multiplier)`, which draws the noise, or has `terms` that give both; `round`,
+    usually by means of `make_round`; and `state`, what it keeps between rounds with its model.
     """
 
     phase: ClassVar[str] = TRAINING_PHASE
@@ -55,6 +56,9 @@ class PrivateSystem:
     unsaved: ClassVar[str | None] = None
     """Why nothing of what it keeps between rounds is saved, so that no run of it is taken up again;
     None where that is not so."""
+
+    terms: Terms
+    """What each of its releases is; a system that has none gives `views` and `mechanism` itself."""
 
     design: Design | None = None
     """Which design was chosen, by public facts alone, where the system has several."""
@@ -71,7 +75,7 @@ class PrivateSystem:
 
     def views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:
         """Return the event of one round for each observer, by the observer's name."""
-        raise NotImplementedError
+        return self.terms.views(noise_multiplier)
 
     def reaches(self) -> Mapping[str, records.Reach] | None:
         """Return which messages of a round reach each observer, by the aggregation that is used.
@@ -107,7 +111,8 @@ class PrivateSystem:
 
     def mechanism(self, noise_multiplier: float) -> Mechanism:
         """Return the mechanism that draws the noise of this multiplier."""
-        raise NotImplementedError
+        mechanism: Mechanism = self.terms.mechanism(noise_multiplier)
+        return mechanism
 
     @cached_property
     def promise(self) -> Promise:
@@ -199,7 +204,7 @@ class PrivateSystem:
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """What it says beside its guarantees, by public facts alone."""
+        """What it says besides its guarantees, by public facts alone."""
         return ()
 
     @property
@@ -264,10 +269,10 @@ class PrivateSystem:
         `sampling` says how participants are drawn, `draws` how many noisy sums are released, and
         `phase` which phase of the plan the round belongs to (None: the training).  A round of
         several releases gives the last of them (`fl.frame.rounds.planned_release`), after
-        `release_beside` has made the others.  `mechanism` draws the noise (None: that of the plan's
-        noise multiplier).  `keep` is what `Phase.make_kept` is given.  `silos` are those that take
-        part, by a public schedule (None: all).  Raises as `fl.frame.rounds.make_round`, and
-        `BudgetExceeded` before anything is drawn where a silo would take part in more than
+        `release_with_model` has made the others.  `mechanism` draws the noise (None: that of the
+        plan's noise multiplier).  `keep` is what `Phase.make_kept` is given.  `silos` are those
+        that take part, by a public schedule (None: all).  Raises as `fl.frame.rounds.make_round`,
+        and `BudgetExceeded` before anything is drawn where a silo would take part in more than
         `counted_rounds`.
         """
         planned = self.promise.training if phase is None else phase
@@ -280,7 +285,7 @@ class PrivateSystem:
         whose = system_with_package(self.name, declaration_or_none(self.name))
         return make_round(gate, intent, work, state=declared_state(self), whose=whose, keep=keep)
 
-    def release_beside(
+    def release_with_model(
         self,
         number: int,
         gate: Gate,
@@ -301,7 +306,7 @@ class PrivateSystem:
         """
         about = self._about(number, phase, sampling, draws, None, silos)
         intent = mechanism.intent(about, self.setup.privacy.neighbours)
-        return release_beside(gate, intent, work, sealed)
+        return release_with_model(gate, intent, work, sealed)
 
     def _about(
         self,

@@ -55,7 +55,7 @@ class Promise:
         """The plan as the log announces it: the number of releases, and an event per observer.
 
         Where silos take part by a schedule, the events are those of one unit, and their number is
-        announced beside that of all releases.
+        announced with that of all releases.
         """
         phases = self.plan.phases
         scheduled = any(phase.counted is not None for phase in phases)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 class Draft:
     """The result of a round before its release.
 
-    - `parameters`: the next model (D,); `state`: the arrays beside it.  Both are functions of
+    - `parameters`: the next model (D,); `state`: the arrays with it.  Both are functions of
       released values alone.
     - `aggregate`: the noisy sum, or a function of it; the log keeps its digest.
     - `normaliser`: the public constant by which the sum was divided.
@@ -83,7 +83,7 @@ def make_round(
 ) -> Round:
     """Make one round: log the intent, call `work` with the ticket to draw, log the release.
 
-    `state` declares what the system keeps beside its model; what `work` returns is checked against
+    `state` declares what the system keeps with its model; what `work` returns is checked against
     it before the release.  `whose` names the system in errors.  `keep` is called with model and
     state just before the release is logged (`fl.frame.phases.Phase.make_kept`).  Raises what `work`
     and the gate raise, and `InvalidInput` where `work` returns no `Draft`, a model that is not one
@@ -133,7 +133,7 @@ def planned_release(planned: PlannedPhase, index: int, name: str | None = None) 
     )
 
 
-def release_beside(
+def release_with_model(
     gate: Gate,
     intent: records.RoundIntent,
     work: Callable[[Ticket], FloatArray],

@@ -163,10 +163,10 @@ def _with_coalitions(
 def _require_two_left(colluders: int, users: int) -> None:
     """Raise `InvalidInput` where shuffled messages have nobody to hide among."""
     if users - colluders < 2:
-        beside = f", and `colluders` is {colluders:,}" if colluders else ""
+        colluding = f", and `colluders` is {colluders:,}" if colluders else ""
         raise InvalidInput(
             f"A shuffle needs two users who tell nothing; there {'is' if users == 1 else 'are'} "
-            f"{users:,}{beside}.",
+            f"{users:,}{colluding}.",
             "One message is not hidden among others that are known.",
             "Have more `users` in [data], or lower `colluders` in [security].",
         )

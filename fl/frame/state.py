@@ -36,7 +36,7 @@ _STATE_ARRAY_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 
 @dataclass(frozen=True, init=False)
 class State:
-    """Names and shapes of the arrays that a system keeps between rounds beside its model.
+    """Names and shapes of the arrays that a system keeps between rounds with its model.
 
     `State()` declares that it keeps nothing.  Every class declares its own, as a subclass that
     keeps more would inherit a false declaration.  Raises `InvalidInput` for what is no shape, and

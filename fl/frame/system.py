@@ -69,7 +69,7 @@ class System(Protocol):
 
     @property
     def state(self) -> State | None:
-        """Names and shapes of the public arrays that are kept between rounds beside the model.
+        """Names and shapes of the public arrays that are kept between rounds with the model.
 
         Each class declares its own (`fl.frame.state.declared_state`).  A run of a class that does
         not cannot be resumed, as nothing of what it keeps was saved.

@@ -28,23 +28,18 @@ from ..aggregation.sums import noisy_sum
 from ..aggregation.weighted_sum import weighted_sum, weighted_views
 from ..declarations.declaration import Read
 from ..declarations.sealed_items import RELEASE
-from .expected_log import (
-    ExpectedLog,
-    ExpectedPhase,
-    expected_phase,
-    noise_multiplier_of,
-    stated_shape,
-    system_of,
-)
+from .expected_log import ExpectedLog, stated_shape
 from .model import Parameters, Round, require_model
 from .private_system import PrivateSystem
 from .rounds import Draft, NoisySum
 from .setup import setup
 from .state import Arrays, Shape
+from .terms import SetupTerms, by_terms
 
 if TYPE_CHECKING:
     from ...accountant.randomness import Streams
     from ..data.federation import Federation, Indices
+    from ..declarations.stated_settings import StatedSettings
     from ..settings.schema import Settings
     from ..training.local_training import LocalTraining
 
@@ -60,6 +55,41 @@ class UserRecords:
 
     features: FloatArray
     labels: IntArray | Float32Array
+
+
+@dataclass(frozen=True)
+class UserSumTerms(SetupTerms):
+    """One noisy sum of the users' rows, each clipped to `clip`, C; see the module."""
+
+    clip: float
+
+    @property
+    def divisor(self) -> float:
+        """|U|, a public number of users."""
+        return float(self.setup.users)
+
+    def mechanism(self, noise_multiplier: float) -> Gaussian:
+        """Return the noise of the sum; raises as `weighted_sum`."""
+        return weighted_sum(
+            noise_multiplier,
+            bound=self.clip,
+            users=self.setup.users,
+            silos=self.setup.silos,
+            rule=_RULE,
+            tolerated_dropouts=self.setup.security.dropouts,
+        )
+
+    def views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:
+        """Return the event of one round for the released model, the server and a silo."""
+        return weighted_views(
+            noise_multiplier,
+            silos=self.setup.silos,
+            rule=_RULE,
+            neighbours=self.setup.privacy.neighbours,
+            aggregation=self.setup.aggregation,
+            tolerated_dropouts=self.setup.security.dropouts,
+            coalitions=self.setup.coalitions,
+        )
 
 
 class UserSum(PrivateSystem):
@@ -82,6 +112,7 @@ class UserSum(PrivateSystem):
     ) -> None:
         super().__init__(setup(settings, federation, local))
         self.clip = clip_of(settings)
+        self.terms = UserSumTerms(self.setup, self.clip)
         self.residuals = Residuals()
 
     @property
@@ -117,28 +148,14 @@ class UserSum(PrivateSystem):
 
     def mechanism(self, noise_multiplier: float) -> Gaussian:
         """Return the noise of one round: std sigma C on the sum over all silos, in |S| shares."""
-        users, silos, dropouts = self.setup.users, self.setup.silos, self.setup.security.dropouts
-        return user_sum(
-            noise_multiplier, clip=self.clip, users=users, silos=silos, dropouts=dropouts
-        )
-
-    def views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:
-        """Return the event of one round for the released model, the server and a silo."""
-        return weighted_views(
-            noise_multiplier,
-            silos=self.setup.silos,
-            rule=_RULE,
-            neighbours=self.setup.privacy.neighbours,
-            aggregation=self.setup.aggregation,
-            tolerated_dropouts=self.setup.security.dropouts,
-            coalitions=self.setup.coalitions,
-        )
+        mechanism: Gaussian = self.terms.mechanism(noise_multiplier)
+        return mechanism
 
     def round(
         self, number: int, parameters: Parameters, gate: Gate, state: Arrays | None = None
     ) -> Round:
         """Make one round: clip and sum the users' rows in each silo, with that silo's noise."""
-        size, silos, users = parameters.size, self.setup.silos, self.setup.users
+        size, silos = parameters.size, self.setup.silos
         last_state = self.initial_state() if state is None else state
         mechanism = self.mechanism(self.promise.noise_multiplier)
         rows, silo, user = self._rows(size)
@@ -156,7 +173,7 @@ class UserSum(PrivateSystem):
             arrived = noisy_sum(
                 self.aggregator, number, mechanism, ticket, list(totals), monitor=monitor
             )
-            noisy = NoisySum(mechanism.units(arrived.total), float(users))
+            noisy = NoisySum(mechanism.units(arrived.total), float(self.setup.users))
             released, next_state = self.server_step(parameters, noisy, last_state, number)
             return Draft(
                 require_model(released, size, f"What {self.name} releases"),
@@ -191,20 +208,6 @@ class UserSum(PrivateSystem):
         return rows, pairs.silo, pairs.user
 
 
-def user_sum(
-    noise_multiplier: float, *, clip: float, users: int, silos: int, dropouts: int = 0
-) -> Gaussian:
-    """Return the noise of one such sum: std sigma C over all silos; raises as `weighted_sum`."""
-    return weighted_sum(
-        noise_multiplier,
-        bound=clip,
-        users=users,
-        silos=silos,
-        rule=_RULE,
-        tolerated_dropouts=dropouts,
-    )
-
-
 def clip_of(settings: Settings) -> float:
     """Return the clip C in the system's own table; raise `InvalidInput` where there is none."""
     clip: object = getattr(settings.table, _CLIP, None)
@@ -223,35 +226,16 @@ def of_user_sum(size: Callable[[Read], int | None]) -> ExpectedLog:
     `size` returns D, the length of a release, or None where the configuration does not fix it.
     """
 
-    def phase(read: Read, intent: records.RoundIntent, values: int | None) -> ExpectedPhase:
-        del values
-
-        table = system_of(read).table
+    def terms(given: StatedSettings, *_: object) -> UserSumTerms:
+        table = given.system.table
         assert table is not None  # else the system was not made
-        clip = read(table.name, _CLIP)
-
-        def make(noise: float) -> Gaussian:
-            return user_sum(
-                noise,
-                clip=clip,
-                users=read("data", "users"),
-                silos=read("data", "silos"),
-                dropouts=read("security", "dropouts"),
-            )
-
-        return expected_phase(
-            make(noise_multiplier_of(read, intent, make)),
-            read("privacy", "neighbours"),
-            1,
-            records.Sampling(),
-            records.Normaliser("constant", float(read("data", "users"))),
-        )
+        return UserSumTerms(given, getattr(given.of(table), _CLIP))
 
     def first(read: Read) -> FloatArray | None:
         length = size(read)
         return None if length is None else np.zeros(length)
 
-    return ExpectedLog(phase, first=first)
+    return ExpectedLog(by_terms(terms), first=first)
 
 
 def features_of(read: Read) -> int:

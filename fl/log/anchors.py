@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from ...accountant.errors import InvalidInput, MissingExtra
 from ...accountant.records import Head
 from . import signing
-from .canonical import is_hash
+from .hash_chain import is_hash
 from .reader import BadLine, Line
 
 if TYPE_CHECKING:
@@ -78,11 +78,11 @@ class Anchors:
             return signing.complaint(self.key, head, prev)
         # A key that the line names itself proves nothing of who signed, but a bad signature is bad.
         try:
-            beside = signing.key_beside(head)
+            stated = signing.stated_key(head)
         except MissingExtra:
             self.checkable = False
             return None
-        return "its key is none" if beside is None else signing.complaint(beside, head, prev)
+        return "its key is none" if stated is None else signing.complaint(stated, head, prev)
 
 
 def _is_head(given: object) -> bool:

@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ...accountant.decoding import field_names, field_types, suggestion
+from ...accountant.decoding import field_names, field_types
 from ...accountant.errors import InvalidInput
+from ...accountant.nearest_names import suggestion
 from ...accountant.records import KINDS, SCHEMA, Fact, Record, RunOpen, StreamRange
 from ...accountant.records.field_codec import (
     MAX_INTEGER,
@@ -20,7 +21,7 @@ from ...accountant.records.field_codec import (
     part,
     part_to_json,
 )
-from .canonical import canonical
+from .hash_chain import canonical
 
 MAX_REMEMBERED_PARTS: Final = 4096
 """How many different parts of records are remembered at a time."""

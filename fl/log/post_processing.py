@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from ...accountant import validate
 from ...accountant.errors import InvalidInput, kind_of
 from ...accountant.records import PostProcessing
-from .canonical import canonical, is_hash
+from .hash_chain import canonical, is_hash
 from .writer import LogWriter
 
 if TYPE_CHECKING:

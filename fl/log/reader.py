@@ -10,14 +10,14 @@ from typing import Any, BinaryIO, Final
 from ...accountant.errors import InvalidInput
 from ...accountant.records import Record
 from ...accountant.regular_file import open_regular
-from .canonical import CHAIN, LOG, LONGEST, START, canonical, digest, parsed
 from .decoding import Decoder
+from .hash_chain import CHAIN, LOG, LONGEST, START, canonical, digest, parsed
 from .record_order import RecordOrder
 
 UNBEGUN: Final = "as far as the log tells, no run was begun: it holds no record"
 
 WHY: Final = (
-    "A start that was cut off leaves such a log, and has released nothing; beside a model or "
+    "A start that was cut off leaves such a log, and has released nothing; with a model or "
     "measurements, it has lost its lines."
 )
 

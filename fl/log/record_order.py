@@ -19,7 +19,7 @@ from ...accountant.records import (
     RunOpen,
     RunRecover,
 )
-from .canonical import is_hash
+from .hash_chain import is_hash
 
 
 @dataclass

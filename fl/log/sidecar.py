@@ -21,7 +21,7 @@ from ...accountant.errors import InvalidInput, kind_of
 from ...accountant.records import AuditResult, RoundRelease, RunOpen
 from ...accountant.regular_file import regular_content
 from .append_file import AppendFile, sync_folder
-from .canonical import SEALED, canonical, digest, is_hash, parsed
+from .hash_chain import SEALED, canonical, digest, is_hash, parsed
 from .reader import read
 
 BLIND_BYTES: Final = 32
@@ -252,7 +252,7 @@ def opened_sidecar(path: Path) -> AppendFile:
 
 
 def new_sidecar(path: Path) -> AppendFile:
-    """Return a new sidecar whose name, and those beside it, are on the disk."""
+    """Return a new sidecar whose name, and those next to it, are on the disk."""
     file = AppendFile.create(path, 0o600)
     try:
         sync_folder(path.parent)

@@ -55,8 +55,8 @@ def complaint(key: Ed25519PublicKey, head: Head, prev: str) -> str | None:
     return None
 
 
-def key_beside(head: Head) -> Ed25519PublicKey | None:
-    """Return the public key that the log states beside a signature; None where it is no key.
+def stated_key(head: Head) -> Ed25519PublicKey | None:
+    """Return the public key that the log states with a signature; None where it is no key.
 
     It does not authenticate the signer: whoever rewrites a log can sign it with a key of their own.
     Raises `MissingExtra` where the package cryptography is not installed.

@@ -33,8 +33,8 @@ from ...accountant.records import (
 from . import signing
 from .append_file import AppendFile, new_folder
 from .append_permission import require_fit_for_results, require_fit_for_resuming
-from .canonical import CHAIN, LOG, LONGEST, SEALED, START, canonical, chained, parsed
 from .decoding import Decoder
+from .hash_chain import CHAIN, LOG, LONGEST, SEALED, START, canonical, chained, parsed
 from .reader import Scan
 from .record_order import RecordOrder
 from .sidecar import checked_sidecar, new_sidecar, opened_sidecar, sealed_lines

@@ -13,7 +13,7 @@ from typing import Final
 from torch import Tensor, nn
 
 from ...accountant.errors import InvalidInput
-from .draws import DROPOUT_LEVELS, Draws
+from .training_draws import DROPOUT_LEVELS, Draws
 
 _CHANNELS_FROM: Final = 2
 """Dimensions of an input whose channels drop out: records, channels, and more."""

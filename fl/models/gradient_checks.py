@@ -15,11 +15,11 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from .chance import drawn
-from .door import TRIAL_SEED, Door, by_chance, close, refused
-from .held_values import held_by_classes, held_values
 from .losses import Loss
+from .module_attributes import held_by_classes, held_values
 from .module_body import ModuleBody, unheard
+from .module_refusals import TRIAL_SEED, Door, by_chance, close, refused
+from .unseeded_randomness import drawn
 
 _STEPS: Final = (1e-4, 1e-5, 1e-6, 1e-7)
 """Lengths of central differences: one of them crosses no corner of a ReLU."""
@@ -167,7 +167,7 @@ def _is_slope(body: ModuleBody, loss: Loss, trial: Trial) -> bool:
         along = sum(
             float((slope * way).sum()) for slope, way in zip(slopes, direction, strict=True)
         )
-        # What rounding leaves of a difference is small beside the gradient in such a direction.
+        # What rounding leaves of a difference is small against the gradient in such a direction.
         room = _SLOPE * (abs(along) + length / size) + 1e-9
         if not any(
             abs((value(step, direction) - value(-step, direction)) / (2.0 * step) - along) <= room

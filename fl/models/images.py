@@ -14,7 +14,6 @@ import torch
 from numpy.random import Generator
 from torch import Tensor
 
-from .draws import Draws
 from .layers import (
     Arrays,
     Dropout,
@@ -25,6 +24,7 @@ from .layers import (
     rows_stored,
     uniform,
 )
+from .training_draws import Draws
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from numpy.random import Generator
 from torch import Tensor
 
 from ...accountant.arrays import FloatArray
-from .draws import DROPOUT_LEVELS, Draws
+from .training_draws import DROPOUT_LEVELS, Draws
 
 Saved: TypeAlias = tuple[Tensor, ...]
 Weights: TypeAlias = Sequence[Tensor]

@@ -16,9 +16,9 @@ from torch import Tensor
 from ...accountant import validate
 from ...accountant.arrays import FloatArray
 from ...accountant.errors import InvalidInput
-from .draws import Draws
 from .layers import ALIGNED, Layer, Shapes, Weights, multiple_for
 from .losses import Loss
+from .training_draws import Draws
 
 _MAX_SAVED_NUMBERS: Final = 2**24
 """How many numbers the layers may keep while logits are computed: 128 MB of float64."""

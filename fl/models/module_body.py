@@ -26,11 +26,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase
 
-from .chance import generators_kept
 from .drawn_dropout import UnitDraws, with_drawn_dropout
 from .losses import Loss
 from .module_failures import contained, interruptions_noted
 from .unit_operations import CrossesUnits, UnitsApart
+from .unseeded_randomness import generators_kept
 from .written_memory import memory_filled
 
 

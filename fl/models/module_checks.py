@@ -18,10 +18,10 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 from ...accountant.errors import PrivplanError, kind_of
-from .chance import drawn
-from .door import TRIAL_SEED, Door, by_chance, close, failed, public_labels, refused
 from .losses import OwnLoss
 from .module_body import ModuleBody, unheard
+from .module_refusals import TRIAL_SEED, Door, by_chance, close, failed, public_labels, refused
+from .unseeded_randomness import drawn
 
 _TRIAL_RECORDS: Final = 17
 """How many records are tried together."""
@@ -33,7 +33,7 @@ _HOOKS: Final = (
     "_backward_pre_hooks",
 )
 
-_MIXES: Final = "What the model says of a record must not depend on the records beside it."
+_MIXES: Final = "What the model says of a record must not depend on the records next to it."
 
 
 def require_sound(module: object, door: Door) -> nn.Module:
@@ -213,12 +213,12 @@ def _require_no_chance(body: ModuleBody, door: Door, x: Tensor) -> None:
 
 def _require_alone(door: Door, of: Callable[[Tensor], Tensor], x: Tensor, outputs: int) -> None:
     """Raise `InvalidInput` unless each row of output depends on its own record alone."""
-    # Alone, in smaller company, beside larger records, in another order, and once more.
+    # Alone, in smaller company, among larger records, in another order, and once more.
     together = of(x)
     others = x.clone()
     others[1:] = x[1:].flip(0) * 3.0
     tries = {
-        "the records beside it": [
+        "the records next to it": [
             (_tried(of, x[:1]), together[:1]),
             (_tried(of, x[1:2]), together[1:2]),
             (_tried(of, x[:3]), together[:3]),

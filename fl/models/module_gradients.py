@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from ...accountant.errors import InvalidInput
-from .door import TRIAL_SEED, Door, close, failed, public_labels, refused
 from .gradient_checks import Trial, require_steady_gradients, require_true_gradients
 from .losses import Loss
 from .module_body import ModuleBody, unheard
+from .module_refusals import TRIAL_SEED, Door, close, failed, public_labels, refused
 
 _SAME_GRADIENT: Final = 1e-6
 """Relative difference up to which gradients by vmap are those of single units."""

@@ -16,11 +16,11 @@ from torch import Tensor, nn
 from ...accountant import validate
 from ...accountant.arrays import FloatArray
 from ...accountant.errors import InvalidInput
-from .draws import Draws
 from .layers import ALIGNED, Shapes, Weights
 from .model import Model
 from .module_body import ModuleBody, untraced
 from .module_failures import contained
+from .training_draws import Draws
 
 _MAX_SAVED_NUMBERS: Final = 2**24
 """How many numbers may be kept while outputs are computed."""

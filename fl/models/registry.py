@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
 from ...accountant import validate
-from ...accountant.decoding import nearest
 from ...accountant.errors import InvalidInput
+from ...accountant.nearest_names import nearest
 from .images import ChannelDropout, Convolution, Flatten, Images, MaxPool
 from .layers import Dropout, Layer, Linear, Normalise, Relu
 from .losses import (

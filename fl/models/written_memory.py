@@ -4,7 +4,7 @@
 A module that reads them, be it for one record in a thousand, would carry one user's data into what
 is computed of another.  PyTorch can fill such memory, with NaN or the largest whole number, also
 where its own operations ask for it: so where the module reads it, its unit fails, by its own
-records alone.  Of arrays of NumPy (`numpy.empty`) and of bare storages PyTorch knows nothing.
+records alone.  Of arrays of NumPy (`numpy.empty`) and of raw storages PyTorch knows nothing.
 """
 
 from __future__ import annotations

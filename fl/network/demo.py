@@ -83,14 +83,19 @@ class Demonstration:
     def prepare(self) -> None:
         """Write the hospitals' files, the keys and the plan, and have every silo sign it."""
         config = write_hospitals(self.folder)
+        self.agree(config.read_text("utf-8"))
+
+    def agree(self, config: str, *, insecure: bool = False) -> None:
+        """Write a plan of a configuration, and have every silo sign it."""
         identities = {
             name: identity_in(state_folder(self.folder / name), make=True) for name in HOSPITALS
         }
         plan = write_app(
-            config.read_text("utf-8"),
+            config,
             self.folder / "app",
             {name: each.public for name, each in identities.items()},
             seconds=_PHASE_SECONDS,
+            insecure=insecure,
         )
         for each in identities.values():
             plan = plan.signed_by(each)
@@ -132,9 +137,14 @@ class Demonstration:
             f"guard-{name}",
             [sys.executable, "-m", "privplan.cli", "guard"],
             ["--plan", str(self.folder / "app" / PLAN_FILE), "--state", str(self.folder / name)],
-            ["--data", str(self.folder / f"{name}.csv"), "--secret", str(self.folder / "secret")],
+            ["--secret", str(self.folder / "secret")],
             ["--supernode", f"127.0.0.1:{self._port(f'node-{name}')}"],
+            self.data_options(name),
         )
+
+    def data_options(self, name: str) -> list[str]:
+        """Return the options by which a guard finds its data."""
+        return ["--data", str(self.folder / f"{name}.csv")]
 
     def make_rounds(self, kill: str | None = None) -> bool:
         """Start the server's application, and return whether it came to the end of the run.

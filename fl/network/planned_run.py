@@ -13,7 +13,7 @@ import numpy as np
 from ...accountant import records, rounding
 from ...accountant.errors import InvalidInput
 from ..data.federation import Federation
-from ..declarations.toml_words import TABLE
+from ..declarations.toml_key import TABLE
 from ..files import atomic
 from ..frame.private_system import PrivateSystem
 from ..running.configuration import Configuration
@@ -21,7 +21,7 @@ from ..running.prepared_run import PreparedRun
 from ..running.run_data import usual_data
 from ..settings.schema import Settings
 from ..tables.federated_table import digest_of, federation_of_table
-from ..tables.reading import TableColumns
+from ..tables.row_reading import TableColumns
 from ..tables.schema_text import schema_in
 from ..tables.table import read_table
 from .plan import NetworkPlan

@@ -15,13 +15,13 @@ from ..crypto.keys import Identity
 from ..log.reader import Scan
 from ..log.record_order import RecordOrder
 from ..parties.network import silo_name
+from ..running.begin_or_resume import ReadyRun, ready_new_run, ready_to_resume
 from ..running.checkpoint import MODEL_FILE, Checkpoint
 from ..running.configuration import Configuration
 from ..running.folder import is_new_or_empty
 from ..running.preparation import prepare
 from ..running.prepared_run import PreparedRun
 from ..running.session import execute
-from ..running.starting import ReadyRun, ready_new_run, ready_to_resume
 from .conversation import Conversation, EndOfTalk
 from .journal import RUN_FOLDER
 from .plan import NetworkPlan

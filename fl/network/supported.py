@@ -7,7 +7,7 @@ from typing import Final
 
 from ...accountant.errors import Unsupported
 from ..declarations.own_code import is_own
-from ..declarations.toml_words import TABLE
+from ..declarations.toml_key import TABLE
 from ..settings.schema import Settings
 
 SYSTEMS: Final = (

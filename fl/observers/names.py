@@ -25,8 +25,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from ...accountant.decoding import nearest
 from ...accountant.errors import InvalidInput
+from ...accountant.nearest_names import nearest
 
 MODEL: Final = "model"
 SERVER: Final = "server"

@@ -1,4 +1,4 @@
-"""What a reach supposes and no protocol provides: the sentences that stand beside its number.
+"""What a reach supposes and no protocol provides: the sentences that stand next to its number.
 
 Each begins with `assumed: `, in what a run says of itself as in what an audit says of its log.
 """
@@ -88,9 +88,11 @@ def reach_assumptions(
         return ()
     reach = stated[name]
     unenforced = unenforced_assumption(reach, observer, aggregation, security)
-    beside: tuple[str, ...] = ()
+    of_model: tuple[str, ...] = ()
     if reach.sees == "nothing" and observer != MODEL:
-        beside = reach_assumptions(reaches, MODEL, aggregation, security)
+        of_model = reach_assumptions(reaches, MODEL, aggregation, security)
     return tuple(
-        dict.fromkeys((*((unenforced,) if unenforced else ()), *stated_assumptions(reach), *beside))
+        dict.fromkeys(
+            (*((unenforced,) if unenforced else ()), *stated_assumptions(reach), *of_model)
+        )
     )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from ...accountant.decoding import nearest
 from ...accountant.errors import InvalidInput, PrivplanError, kind_of
+from ...accountant.nearest_names import nearest
 from ...accountant.records import Reach
 from .names import OBSERVERS, coalition_of
 
@@ -30,7 +30,10 @@ def inconsistent_fields(reach: Reach) -> Iterator[tuple[str, str]]:
             f"and `dropouts` leave none of {reach.users:,} messages to hide among",
         )
     if (reach.dimensions is None) != (reach.chosen is None):
-        yield "chosen" if reach.chosen is None else "dimensions", "is missing beside the other"
+        yield (
+            "chosen" if reach.chosen is None else "dimensions",
+            "is missing where the other is given",
+        )
     elif reach.dimensions is not None and reach.chosen is not None:
         yield from _coordinates(reach, reach.dimensions, reach.chosen)
     elif reach.padded_to is not None:

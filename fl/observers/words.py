@@ -116,7 +116,7 @@ def in_a_run(
     """Return an observer of a run, with what it sees or knows there.
 
     `told_apart`: those of its kind who hold a part of the unit see something else, or are spoken
-    of beside it.  `noise_removed`: all noise but one silo's is taken off the masked sum, by a
+    of along with it.  `noise_removed`: all noise but one silo's is taken off the masked sum, by a
     server that knows whose stays.  `told`: it is counted as if every message reached it, though the
     aggregation shows it less.  `unit`: a silo lies with nobody else, so whose data a number is
     for needs no words.

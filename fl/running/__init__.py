@@ -3,11 +3,11 @@
 `run`, `resume` and `plan_run` are what a program calls; the command line calls the same parts.
 """
 
+from .begin_or_resume import ReadyRun, ready_new_run, ready_to_resume
 from .configuration import Configuration
 from .folder import CONFIG_FILE
 from .interrupted_run import RunInterrupted, how_to_resume
-from .lifecycle import Outcome, plan_run, resume, run
-from .starting import ReadyRun, ready_new_run, ready_to_resume
+from .run_and_resume import Outcome, plan_run, resume, run
 
 __all__ = [
     "CONFIG_FILE",

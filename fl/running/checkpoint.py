@@ -8,7 +8,7 @@ What a phase releases once (`fl.frame.phases.SingleRelease`) cannot be lost so: 
 made without it.  It is kept just before its release stands in the log, and counts for nothing
 without.
 
-State (`fl.frame.state`) stands in the same file, each array under its name, and beside the vector
+State (`fl.frame.state`) stands in the same file, each array under its name, and with the vector
 the names and shapes of its parts.
 """
 
@@ -67,7 +67,7 @@ class RoundMeasurement:
 class Checkpoint:
     """The model after `round` (0: the first one), a vector (D,) float64, and what was measured.
 
-    `run_id` names the run in its log, `model` the kind of model.  `state` is what is kept beside
+    `run_id` names the run in its log, `model` the kind of model.  `state` is what is kept with
     the model, by name, and `parts` the name and shape of each part of the vector, in their order;
     a file that an older version wrote has none, and is one part.
     """

@@ -1,4 +1,8 @@
-"""The configuration of a run, as it is kept in the run's folder."""
+"""The configuration of a run, as its folder keeps it, with the code that it names.
+
+Nothing of that code is executed here.  An audit, which reads configurations and logs of strangers,
+does not come through this door.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +16,13 @@ from typing import Any, Final, TypeAlias
 
 from ...accountant.errors import InvalidInput, kind_of
 from ..declarations.given_settings import GivenSettings
+from ..declarations.own_code import CodeFile, OwnCode, found_code, is_own
 from ..declarations.registry import keys_by_table
 from ..declarations.toml_key import Key
 from ..settings.file import completed, content_of, parse, tables_in
 from ..settings.schema import Settings
 from ..tables.table import Table
-from .found_code import with_found_code, without_code
-from .handed_over import (
+from .rows_from_program import (
     holding,
     other_table,
     require_rows_of_program,
@@ -26,6 +30,41 @@ from .handed_over import (
     with_rows_of,
 )
 from .toml_writer import toml_bytes
+
+
+def with_found_code(settings: Settings) -> Settings:
+    """Return settings that carry the code which they name, with its digests.
+
+    Raises `InvalidInput` where it is not there.
+    """
+    training = settings.training
+    if not is_own(training.model):
+        return settings
+    return with_code(settings, found_code(training.model, training.loss))
+
+
+def with_code(
+    settings: Settings,
+    code: OwnCode,
+    model_digest: str | None = None,
+    loss_digest: str | None = None,
+) -> Settings:
+    """Return settings that carry code; digests are those of its files, or of objects as given."""
+    if isinstance(code.model, CodeFile):
+        model_digest = code.model.digest
+    if isinstance(code.loss, CodeFile):
+        loss_digest = code.loss.digest
+    carrying = replace(
+        settings.training, executable=code, model_digest=model_digest, loss_digest=loss_digest
+    )
+    return replace(settings, training=carrying)
+
+
+def without_code(settings: Settings) -> Settings:
+    """Return what a configuration alone says."""
+    stripped = replace(settings.training, executable=None, model_digest=None, loss_digest=None)
+    return settings if stripped == settings.training else replace(settings, training=stripped)
+
 
 RunDescription: TypeAlias = Settings | Mapping[str, Mapping[str, object]] | str | Path
 """What describes a run: a TOML file, its tables, or settings that were made."""

@@ -1,4 +1,4 @@
-"""What a run starts from: the first model, and the state that is kept beside it."""
+"""What a run starts from: the first model, and the state that is kept with it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .prepared_run import PreparedRun
 
 
 def first_checkpoint(prepared: PreparedRun, run_id: str) -> Checkpoint:
-    """Return what a run starts from: the first model, and the state beside it."""
+    """Return what a run starts from: the first model, and the state with it."""
     first, parts = prepared.system.initial(), tuple(prepared.parts.items())
     kind = logged_reference(prepared.settings.training.model)
     return Checkpoint(run_id, 0, kind, first, state=first_state(prepared), parts=parts)
@@ -50,7 +50,7 @@ def first_state(prepared: PreparedRun) -> Arrays:
 
 
 def _require_few(whose: str, every: Iterable[State]) -> None:
-    """Raise `InvalidInput` for more arrays beside a model than an audit reads of its file.
+    """Raise `InvalidInput` for more arrays with a model than an audit reads of its file.
 
     All of them stand in one file: those of the state, and what each phase releases once.
     """
@@ -66,7 +66,7 @@ def _require_few(whose: str, every: Iterable[State]) -> None:
     if len(kept) > MAX_STATE_ARRAYS:
         raise InvalidInput(
             f"The state of {whose} and what its phases release once are {len(kept)} arrays; at "
-            f"most {MAX_STATE_ARRAYS} can be kept beside a model, and the moments of features.",
+            f"most {MAX_STATE_ARRAYS} can be kept with a model, and the moments of features.",
             "All of them stand in one file, and an audit reads no more of it.",
             "Put several of them into one array.",
         )

@@ -12,7 +12,7 @@ from typing import Final
 from ...accountant.errors import InvalidInput, PrivplanError, kind_of
 from ...accountant.regular_file import first_bytes
 from ..files import atomic
-from ..log.canonical import LOG, SEALED
+from ..log.hash_chain import LOG, SEALED
 from ..parties.transcripts import FOLDER as TRANSCRIPTS_FOLDER
 from .checkpoint import MODELS_FOLDER
 
@@ -94,8 +94,8 @@ def has_items_sealed_in_rounds(folder: Path) -> bool:
 def require_unbegun(folder: Path) -> None:
     """Raise `InvalidInput` where a folder is not the rest of a mere beginning.
 
-    What is cleared away must be worth nothing: a log that lost its lines, beside a model that it
-    had released, or beside what was sealed for a release, is evidence.
+    What is cleared away must be worth nothing: a log that lost its lines, next to a model that it
+    had released, or next to what was sealed for a release, is evidence.
     """
     log = folder / LOG
     begun = first_bytes(log, _MAX_BEGINNING_BYTES, within=folder) if log.exists() else b""
@@ -138,13 +138,13 @@ def _not_its_own(path: Path, reason: str) -> InvalidInput:
 
 
 def save_configuration(content: bytes, folder: Path) -> None:
-    """Keep a configuration beside its log; raise `PrivplanError` where it cannot be written."""
+    """Keep a configuration next to its log; raise `PrivplanError` where it cannot be written."""
     try:
         atomic.write(folder / CONFIG_FILE, content)
     except OSError as error:
         raise PrivplanError(
             f"{folder / CONFIG_FILE} cannot be written: {error.strerror or error}.",
-            "A run keeps its configuration beside its log; without it nothing is begun or spent.",
+            "A run keeps its configuration next to its log; without it nothing is begun or spent.",
             "Make room on the disk, or give another folder.",
         ) from None
 

@@ -37,7 +37,7 @@ class LogProgress:
 def read_log_progress(folder: Path, expected_head: str | None = None) -> LogProgress:
     """Return how far the run in a folder had come, without changing its log.
 
-    Signatures are held against the keys that stand beside them.  Raises `InvalidInput` where there
+    Signatures are held against the keys that stand next to them.  Raises `InvalidInput` where there
     is no log, and for a head that is none.
     """
     check = Anchors(expected=expected_head)

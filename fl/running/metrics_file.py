@@ -1,4 +1,4 @@
-"""What a run leaves for people beside its log: measurements by round, as `metrics.json`."""
+"""What a run leaves for people next to its log: measurements by round, as `metrics.json`."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def _with_architecture(settings: Settings, model: Model | None) -> Settings:
     how = settings.training
     if model is None or how.model != FROM_PYTHON or how.model_digest is not None:
         return settings
-    from ..models.own_models import architecture_of
+    from ..models.own_model_building import architecture_of
 
     digest = ARCHITECTURE_DIGEST + architecture_of(model)
     return replace(settings, training=replace(how, model_digest=digest))

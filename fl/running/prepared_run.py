@@ -101,7 +101,7 @@ class PreparedRun:
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """What the system says beside its guarantees, none of which is one."""
+        """What the system says besides its guarantees, none of which is one."""
         return self.system.notes if isinstance(self.system, PrivateSystem) else ()
 
     @property

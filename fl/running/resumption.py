@@ -30,7 +30,7 @@ _RESTORE_OR_RESTART: Final = "Restore what was changed, or start a new run in an
 
 NEW_RUN_OF_MORE_BLOCKS: Final = (
     "Start a new run in another folder, with more `blocks` in [privacy]; what this one has spent "
-    "counts beside it."
+    "counts as well."
 )
 """What is left to do where a run was cut off in the last block of its plan."""
 
@@ -133,12 +133,12 @@ def require_state_stated(prepared: PreparedRun, progress: Progress) -> None:
         raise InvalidInput(
             f"{prepared.whose} cannot be resumed.",
             secret,
-            "Begin it anew in another folder; what this run has spent counts beside it.",
+            "Begin it anew in another folder; what this run has spent counts as well.",
         )
     kind = type(prepared.system).__name__
     raise InvalidInput(
         f"{prepared.whose} cannot be resumed: it keeps values between rounds that nobody saved.",
-        f"Its class {kind} does not state what it keeps beside its model; what another class "
+        f"Its class {kind} does not state what it keeps with its model; what another class "
         "states is not taken for it.",
         f"Write `state` into {kind}: State() where it keeps nothing, or names and shapes. "
         "This run is to be begun anew.",
@@ -206,7 +206,7 @@ def _require_released(phase: str, what: str, progress: Progress) -> None:
             raise InvalidInput(
                 f"The run was cut off while it released {what}.",
                 "They are spent and lost, and its plan pays for no other release of them.",
-                "Start a new run in another folder; what this one has spent counts beside it.",
+                "Start a new run in another folder; what this one has spent counts as well.",
             )
 
 
@@ -255,12 +255,14 @@ def require_released_state(
         for name in phase.once.state.shapes
     }
     # What phases released once lies in the same file and has digests of its own.
-    beside = {name: array for name, array in kept.state.items() if name not in results}
-    state = stated.checked(beside, prepared.whose)
-    if state_digest(state) not in _states_beside(prepared, model_digest(kept.parameters), progress):
+    state_arrays = {name: array for name, array in kept.state.items() if name not in results}
+    state = stated.checked(state_arrays, prepared.whose)
+    if state_digest(state) not in _states_of_model(
+        prepared, model_digest(kept.parameters), progress
+    ):
         names = ", ".join(f"`{name}`" for name in state)
         raise InvalidInput(
-            f"The state of {prepared.whose} that is kept beside the model ({names}) is not the one "
+            f"The state of {prepared.whose} that is kept with the model ({names}) is not the one "
             "that the log released with it.",
             "A run goes on from its last release, and from nothing else.",
             _RESTORE_OR_RESTART,
@@ -269,7 +271,7 @@ def require_released_state(
     return replace(kept, state={**once, **state}, parts=tuple(prepared.parts.items()))
 
 
-def _states_beside(prepared: PreparedRun, model: str, progress: Progress) -> set[str | None]:
+def _states_of_model(prepared: PreparedRun, model: str, progress: Progress) -> set[str | None]:
     """Return the digests of the states with which a model was released, or began the run."""
     models = released_models(progress)
     states_out = {each.state_out for each in models if each.model_out == model}
@@ -313,7 +315,7 @@ def is_last_block_open(planned_rounds: int, intents: Iterable[RoundIntent]) -> b
         return False
     last, block = of_blocks[-1]
     begun = sum(not intent.is_covered for intent, _ in of_blocks)
-    # A plan may hold a release beside its blocks, which have two rounds or more.
+    # A plan may hold a release with its blocks, which have two rounds or more.
     return (begun + 1) * block.rounds > planned_rounds and last.round < block.last
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from ..data.bad_labels import with_bad_labels
 from ..data.federation import Federation
 from ..datasets import federate, load
-from ..declarations.toml_words import TABLE
+from ..declarations.toml_key import TABLE
 from ..frame.rounds import system_with_package
 from ..frame.system_checks import checked_data
 from ..settings.schema import Settings

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import metadata
 from typing import Final, Literal
 
 from ...accountant import events as ev
+from ...accountant.guarantee import Guarantee
 from ...accountant.odometer import Odometer
 from ...accountant.plan import Plan
 from ...accountant.records import RunClose, RunOpen, Tuning
-from ..declarations.study import study_words
+from ..declarations.data_table import study_words
 from ..frame.held_out_score import HeldOutScore
-from .checkpoint import Checkpoint
+from ..frame.model import Parameters
+from ..settings.public_test_data import EvaluationData
+from .checkpoint import Checkpoint, RoundMeasurement
 from .preparation import randomness
 from .prepared_run import PreparedRun
 
@@ -94,7 +99,7 @@ def metrics_header(
     released: int,
     held_out: HeldOutScore | None = None,
 ) -> dict[str, object]:
-    """Return what `metrics.json` says of the run beside its measurements."""
+    """Return what `metrics.json` says of the run with its measurements."""
     votes = {} if held_out is None else {"held_out": held_out.to_json()}
     return {
         "run_id": checkpoint.run_id,
@@ -106,3 +111,25 @@ def metrics_header(
         "normalisation_noise": prepared.settings.privacy.normalisation_noise,
         **votes,
     }
+
+
+@dataclass(frozen=True, eq=False)
+class RunResult:
+    """What a run has left.
+
+    `rounds` is the number of released models, `planned` how many were planned; a difference was
+    spent and lost where the run was cut off.  `guarantees` are those of the whole plan, by
+    observer; `measured` is what was spent by round and, where `test` data are public, what they
+    said; `model` the digest of `parameters`; `held_out` how users who were held out voted on it.
+    """
+
+    run_id: str
+    rounds: int
+    planned: int
+    reason: Literal["finished", "budget"]
+    guarantees: Mapping[str, Guarantee]
+    measured: tuple[RoundMeasurement, ...]
+    parameters: Parameters
+    model: str
+    test: EvaluationData
+    held_out: HeldOutScore | None = None

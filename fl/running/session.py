@@ -3,7 +3,7 @@
 The order of what is written, round by round:
 
 1. each intent, durable (the gate, before any noise is drawn);
-2. the release, with the digest of the new model and of the state beside it, durable;
+2. the release, with the digest of the new model and of the state with it, durable;
 3. the model by itself, where all are to be saved, and the checkpoint; each appears at once, whole;
 4. what the test data say, in the log.
 
@@ -22,7 +22,7 @@ on with the next number, from the model and the state that were kept.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -31,7 +31,6 @@ from typing import Literal
 import numpy as np
 
 from ...accountant.errors import InvalidInput
-from ...accountant.guarantee import Guarantee
 from ...accountant.mechanisms import Gate
 from ...accountant.odometer import Odometer
 from ...accountant.records import Evaluation, Progress, Recorder
@@ -39,7 +38,6 @@ from ...accountant.regular_file import own_folder
 from ..declarations.declaration import Declaration
 from ..declarations.registry import declaration_of
 from ..files import atomic
-from ..frame.held_out_score import HeldOutScore
 from ..frame.model import Parameters, Round, model_digest
 from ..frame.phases import (
     MakeRound,
@@ -51,7 +49,7 @@ from ..frame.phases import (
 from ..frame.rounds import checked_round
 from ..frame.state import Arrays
 from ..parties.transcripts import append_transcripts
-from ..settings.public_test_data import DECLARED_BY_EARLIER_VERSION, EvaluationData
+from ..settings.public_test_data import DECLARED_BY_EARLIER_VERSION
 from ..settings.schema import Settings
 from .checkpoint import (
     CHECKPOINT_FILE,
@@ -74,32 +72,10 @@ from .resumption import (
     released_models,
     require_resumable,
 )
-from .run_records import close_record, metrics_header, open_record, readings
+from .run_records import RunResult, close_record, metrics_header, open_record, readings
 
 Report = Callable[[RoundMeasurement, int], None]
 """Called with what was measured after a round, and with the number of rounds planned."""
-
-
-@dataclass(frozen=True, eq=False)
-class RunResult:
-    """What a run has left.
-
-    `rounds` is the number of released models, `planned` how many were planned; a difference was
-    spent and lost where the run was cut off.  `guarantees` are those of the whole plan, by
-    observer; `measured` is what was spent by round and, where `test` data are public, what they
-    said; `model` the digest of `parameters`; `held_out` how users who were held out voted on it.
-    """
-
-    run_id: str
-    rounds: int
-    planned: int
-    reason: Literal["finished", "budget"]
-    guarantees: Mapping[str, Guarantee]
-    measured: tuple[RoundMeasurement, ...]
-    parameters: Parameters
-    model: str
-    test: EvaluationData
-    held_out: HeldOutScore | None = None
 
 
 def run(

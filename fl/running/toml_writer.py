@@ -14,7 +14,7 @@ from typing import Final
 from ...accountant.errors import InvalidInput, kind_of
 from ...accountant.toml_source import toml_text
 
-_BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
+_UNQUOTED: Final = re.compile(r"[A-Za-z0-9_-]+")
 """A key that needs no quotes."""
 
 
@@ -60,7 +60,7 @@ def _key(name: object) -> str:
             "Tables and keys have names.",
             "Give a text.",
         )
-    return name if _BARE.fullmatch(name) else toml_text(name)
+    return name if _UNQUOTED.fullmatch(name) else toml_text(name)
 
 
 def _value(value: object, table: str, key: str) -> str:

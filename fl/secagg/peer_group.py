@@ -18,7 +18,7 @@ from ...accountant.arrays import IntArray, UInt64Array
 from ...accountant.errors import InvalidInput
 from ..crypto import additive, keys
 from ..crypto.additive import WholeRing
-from ..crypto.fixed_point import FixedPoint
+from ..crypto.fixed_point_sums import FixedPoint
 from ..parties.message_bodies import Body, Limits, room
 from .peers import MIN_PEERS
 

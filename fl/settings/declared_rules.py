@@ -109,7 +109,7 @@ def no_target(given: GivenSettings) -> Complaint | None:
     if not published or not given.states("privacy", "epsilon"):
         return None
     return (
-        f"gives `epsilon` in [privacy] beside as_published = true in [{given.table_name}]",
+        f"gives `epsilon` in [privacy] with as_published = true in [{given.table_name}]",
         "What is published keeps no target, so no noise can be found for one.",
         "Give noise_multiplier alone, or leave as_published out.",
     )

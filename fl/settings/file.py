@@ -14,8 +14,7 @@ from ...accountant.errors import InvalidInput
 from ..declarations.declaration import Given
 from ..declarations.given_settings import GivenSettings
 from ..declarations.registry import declared, keys_by_table
-from ..declarations.toml_key import Key, TableReader
-from ..declarations.toml_words import TABLE
+from ..declarations.toml_key import TABLE, Key, TableReader
 from ..tables.schema_text import with_schema
 from .rules import first_complaint
 from .schema import Settings

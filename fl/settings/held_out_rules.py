@@ -106,7 +106,7 @@ def _source(given: GivenSettings) -> Complaint | None:
     if not given.holds_out or not given.states("evaluation", "source"):
         return None
     return (
-        'gives `source` in [evaluation], which has no effect beside test = "held-out"',
+        'gives `source` in [evaluation], which has no effect with test = "held-out"',
         "It says who declared test data public, and users who are held out are private.",
         "Leave it out.",
     )

@@ -7,9 +7,9 @@ from typing import Any
 
 from ...accountant.errors import InvalidInput
 from ...accountant.records import RunOpen
-from ..declarations.built_in import built_in
+from ..declarations.packages import built_in
 from ..declarations.registry import declaration_of, system_tables
-from ..declarations.toml_words import TABLE
+from ..declarations.toml_key import TABLE
 from .schema import default_table, table_json, tables_of
 
 

@@ -12,8 +12,8 @@ from ...accountant.errors import enumerated
 from ..declarations.declaration import Complaint, Rule
 from ..declarations.given_settings import GivenSettings
 from ..declarations.registry import with_use_for
+from ..declarations.toml_key import RATINGS
 from ..declarations.toml_keys import RATING_KEYS, STUDY_KEYS
-from ..declarations.toml_words import RATINGS
 
 _KEYS_OF_RECORDS: Final = (
     *("allocation", "labels_per_user", *STUDY_KEYS),
@@ -96,7 +96,7 @@ def _columns(given: GivenSettings) -> Complaint | None:
     public = data.selection is not None
     if public and data.columns is not None:
         return (
-            "gives `columns` beside `selection` in [data]",
+            "gives `columns` with `selection` in [data]",
             "With a selection the columns are the films that are left of it.",
             "Leave one of them out.",
         )
@@ -118,7 +118,7 @@ def _columns(given: GivenSettings) -> Complaint | None:
         return _idle(
             idle,
             "Rows and columns are filtered only where their lists are public.",
-            'Write selection = "public" beside it, or leave it out.',
+            'Write selection = "public" with it, or leave it out.',
         )
     if data.columns is None:
         return (

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Final
 
 from ...accountant.errors import enumerated
-from ..declarations.built_in import without_promise
 from ..declarations.declaration import Complaint, Rule, blame_package
 from ..declarations.given_settings import GivenSettings
 from ..declarations.own_code import is_own
+from ..declarations.packages import without_promise
 from ..declarations.registry import with_use_for
 from ..declarations.toml_keys import STUDY_KEYS
 from .declared_rules import (
@@ -94,7 +94,7 @@ def _both_shares(given: GivenSettings) -> Complaint | None:
     return (
         f"gives `{there}` in [data], and lacks `{lacking[0]}` there",
         "Bad labels are those of a share of the records of a share of the silos.",
-        f"Write `{lacking[0]}` beside it, or leave both out.",
+        f"Write `{lacking[0]}` with it, or leave both out.",
     )
 
 
@@ -119,14 +119,14 @@ def _labels_said_once(given: GivenSettings) -> Complaint | None:
     if data.allocation not in _BY_LABEL or data.labels_per_user is None:
         return None
     return (
-        f'has allocation = "{data.allocation}" in [data] beside `labels_per_user`',
+        f'has allocation = "{data.allocation}" in [data] with `labels_per_user`',
         "That rule says which labels a silo has, and a user has records in any silo.",
         "Leave one of them out.",
     )
 
 
 def _loss_of_own_model(given: GivenSettings) -> Complaint | None:
-    """Refuse a loss beside a model of privplan's, which has its own, but for numbers."""
+    """Refuse a loss with a model of privplan's, which has its own, but for numbers."""
     if not given.states("training", "loss") or is_own(given.training.model):
         return None
     if given.of_table and given.label_kind == "number" and not is_own(given.training.loss):
@@ -156,7 +156,7 @@ def evaluation_complaint(given: GivenSettings) -> Complaint | None:
         return (
             "gives `source` in [evaluation], which has no effect",
             'It says why test = "public" is so.',
-            'Write test = "public" beside it, or leave it out.',
+            'Write test = "public" with it, or leave it out.',
         )
     named = path_complaint(given, source, "of [data] in `source` of [evaluation]", "data")
     if named is not None:
@@ -190,13 +190,13 @@ earlier versions may have other clips, and are judged by what they released.
 
 
 def clip_in_floats(given: GivenSettings) -> Complaint | None:
-    """Refuse a clip beside which parameters, or beside parameters which, are rounded off."""
+    """Refuse a clip next to which parameters, or next to parameters which, are rounded off."""
     clip = given.stated("training", "clip")
     if clip is None or LEAST_CLIP <= clip <= MOST_CLIP:
         return None
     lost = "a far smaller update is rounded off it"
     if clip > MOST_CLIP:
-        lost = "beside a far larger update it is rounded off, and with it what was learnt"
+        lost = "next to a far larger update it is rounded off, and with it what was learnt"
     return (
         f"has clip = {clip:g} in [training], which must be from {LEAST_CLIP:g} to {MOST_CLIP:g}",
         f"A parameter near 1 is a float with steps of 2e-16: {lost}.",

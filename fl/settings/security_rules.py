@@ -101,7 +101,7 @@ def _coalition(given: GivenSettings) -> Complaint | None:
     named = max(coalitions_in(given.observers_named), default=0)
     if told < named:
         return (
-            f"names server+{named} in [privacy] beside colluders = {told} in [security]",
+            f"names server+{named} in [privacy] with colluders = {told} in [security]",
             "So many silos would tell the server what they know, and the protocol would be made "
             "for fewer.",
             f"Write colluders = {named}, or leave it out.",

@@ -9,8 +9,8 @@ from ..declarations.declaration import Complaint, Rule
 from ..declarations.given_settings import GivenSettings
 from ..declarations.own_code import is_own
 from ..declarations.registry import with_use_for
+from ..declarations.toml_key import LOSSES_OF_NUMBERS, TABLE
 from ..declarations.toml_keys import STUDY_KEYS, TABLE_KEYS
-from ..declarations.toml_words import LOSSES_OF_NUMBERS, TABLE
 from ..tables.schema_text import schema_in
 from .held_out_rules import HELD_OUT_RULES
 from .rating_rules import idle_on, of_other_data, path_complaint
@@ -27,7 +27,7 @@ _MESSAGES_OF_USERS: Final = {
 """Why some aggregations need a public list of users."""
 
 _INSTEAD_OF_USERS: Final = (
-    "Write `users_at_most` instead; or `users_public` and `users_list` beside it, where the list "
+    "Write `users_at_most` instead; or `users_public` and `users_list` with it, where the list "
     "of users is public."
 )
 
@@ -52,7 +52,7 @@ _WITH_A_LIST: Final = {
         'Write user = "patient" under [data], or leave the list out.',
     ),
 }
-"""What is said beside a public list of users: why, and how."""
+"""What is said with a public list of users: why, and how."""
 
 _LABELS_OF_MODEL: Final = {
     "logistic": ("binary",),
@@ -121,7 +121,7 @@ def _files(given: GivenSettings) -> Complaint | None:
             f'names "{TABLE}" in [data], and does not say which `silos` there are',
             "The list of silos is public, and may hold one that has no row.",
             'Write silos = { north = "north.csv", south = "south/*.csv" }, or a list of names '
-            'beside path = "all.csv" and silo = "hospital".',
+            'with path = "all.csv" and silo = "hospital".',
         )
     named = [silo for silo, files in silos if not files]
     column = given.states("data", "silo")
@@ -129,13 +129,13 @@ def _files(given: GivenSettings) -> Complaint | None:
         if not path and len(named) == len(silos):
             return None
         return (
-            f'gives {"`path`" if path else "files of `silos`"} in [data] beside `rows` = "program"',
+            f'gives {"`path`" if path else "files of `silos`"} in [data] with `rows` = "program"',
             "No file has the rows: a program hands them over.",
             "Leave out one of the two; `silos` is then a list of names.",
         )
     if not named and (path or column):
         return (
-            f"gives `{'path' if path else 'silo'}` in [data] beside the files of `silos`",
+            f"gives `{'path' if path else 'silo'}` in [data] with the files of `silos`",
             "Those say which rows there are, and in which silo.",
             "Leave it out.",
         )
@@ -178,7 +178,7 @@ def _users_on_list(given: GivenSettings) -> Complaint | None:
     """Require of a public list how many users are on it, and a column that says who they are."""
     if given.states("data", "users_at_most"):
         return (
-            "gives `users_at_most` beside `users_public` in [data]",
+            "gives `users_at_most` with `users_public` in [data]",
             "Of a public list it is known how many users are on it.",
             "Write users = 500 in its place, for example: how many are on the list.",
         )

@@ -101,7 +101,7 @@ class Shuffler:
                 raise fault(f"{name} sent boxes of another length.")
         joined = b"".join(bundle.places for bundle in bundles.values())
         places = np.frombuffer(joined, "<u4").astype(np.int64).reshape(-1, terms.chosen)
-        # Sorted by client, a coordinate that is sent twice stands beside itself.
+        # Sorted by client, a coordinate that is sent twice stands next to itself.
         ranked = np.sort(places, axis=1)
         wrong = ranked[:, -1] >= terms.dimensions
         wrong |= (ranked[:, 1:] == ranked[:, :-1]).any(axis=1)

@@ -143,7 +143,7 @@ class Shuffling:
         if self.terms.padded_to is not None and mechanism is None:
             raise InvalidInput(
                 "The terms ask for dummies, and no mechanism is given.",
-                "Dummies are drawn by the mechanism of the messages that they stand beside.",
+                "Dummies are drawn by the mechanism of the messages that they are mixed with.",
                 "Give `mechanism`.",
             )
         self._stopped = True  # until the messages are there

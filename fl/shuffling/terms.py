@@ -242,14 +242,14 @@ def lacking(terms: Terms, places: IntArray) -> IntArray:
 def kept_messages(stream: Stream, terms: Terms, places: IntArray, missing: IntArray) -> BoolArray:
     """Return which messages there is room for: of too many a uniform set, (messages,)."""
     kept = np.ones(len(places), bool)
-    crowded = np.flatnonzero(missing[places] < 0)
-    if not len(crowded):
+    over_full = np.flatnonzero(missing[places] < 0)
+    if not len(over_full):
         return kept
-    order = grouped_order(stream, places[crowded])
-    sorted_places = places[crowded][order]
+    order = grouped_order(stream, places[over_full])
+    sorted_places = places[over_full][order]
     # The position of each message in the random order of its coordinate.
     ranks = np.arange(len(order)) - np.searchsorted(sorted_places, sorted_places)
-    kept[crowded[order[ranks >= terms.count]]] = False
+    kept[over_full[order[ranks >= terms.count]]] = False
     return kept
 
 

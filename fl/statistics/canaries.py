@@ -26,9 +26,9 @@ canaries alike; of a user before those who see a silo by itself; of several rows
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 import numpy as np
 
@@ -38,20 +38,14 @@ from ...accountant.mechanisms.gram_noise import NoisyGram
 from ..aggregation.choice import aggregator
 from ..canaries import (
     CANARY_NORM_IN_CLIPS,
-    OBSERVER_SILO,
+    CanaryHarness,
     CanaryObservations,
-    Coins,
     RecordingAggregator,
     RehearsalRequest,
-    flip_coins,
     mask_pairs,
-    refuse_real_users,
-    require_observer,
-    simulate_rounds,
+    records_federation,
 )
-from ..data.federation import Federation
 from ..frame.system import build
-from ..observers.names import SILO
 from ..tables.record_shape import required_shape
 from ..training.local_training import NoTraining
 from .canary_pairs import PLANE, Canaries, PairGeometry, equal_shifts
@@ -59,6 +53,7 @@ from .settings import ReleaseSettings
 from .system import Statistics
 
 if TYPE_CHECKING:
+    from ..data.federation import Federation
     from ..frame.model import Parameters
     from ..settings.schema import Settings
 
@@ -68,11 +63,11 @@ ROWS_IN_CAPS: Final = 2
 MAX_ROW_NUMBERS: Final = 10**8
 """Most numbers in the rows of one release."""
 
-IN_EVERY_SILO: Final = -1
-"""The group of units that are not told apart by their silo."""
-
 _RELEASE_WORK: Final = 20_000
 """What a release costs beside its numbers and its masks, in steps of half a microsecond."""
+
+Arriving: TypeAlias = "list[tuple[IntArray, FloatArray]]"
+"""Integers that reach an observer, each with the weights of the units in it."""
 
 
 def simulate(request: RehearsalRequest) -> CanaryObservations:
@@ -94,24 +89,7 @@ def simulate_releases(
     `table`: what the system releases, in the words of `[statistics]`; `features` and `classes` of
     the records that it is made for.  Raises as `simulate`.
     """
-    refuse_real_users(request, "Their rows would lie across those of the canaries.")
-    _refuse_laplace(table)
-    rng = request.rng()
-    coins = flip_coins(request.canaries, rng)
-    releases = _Releases(request, table, (features, classes), coins, rng)
-    seen = releases.seen()
-    return CanaryObservations(
-        coins=coins.into,
-        observations=equal_shifts(releases.geometry.distances) @ seen,
-        shift=releases.shift / math.sqrt(len(seen)),
-        rate=1.0,
-        plan=releases.system.plan(),
-        opening=releases.system.opening(),
-        rounds=1,
-        looks=len(seen),
-        groups=releases.groups,
-        note=releases.notes(),
-    )
+    return GramCanaries(request, table, features, classes).simulated()
 
 
 def work(settings: Settings, silos: int, canaries: int) -> int:
@@ -139,39 +117,33 @@ def releases_work(
     return -(-canaries // room) * each
 
 
-@dataclass(frozen=True, eq=False)
-class _Releases:
-    """The releases of a rehearsal: which units lie where, and what an observer sees of them."""
+class GramCanaries(CanaryHarness[Arriving]):
+    """Units in releases of a Gram matrix: a plane of features for each in its release."""
 
-    request: RehearsalRequest
-    table: ReleaseSettings
-    shape: tuple[int, int]
-    coins: Coins
-    rng: np.random.Generator
+    alone = "Their rows would lie across those of the canaries."
+
+    def __init__(
+        self, request: RehearsalRequest, table: ReleaseSettings, features: int, classes: int
+    ) -> None:
+        super().__init__(request)
+        _refuse_laplace(table)
+        self.table, self.shape = table, (features, classes)
 
     @cached_property
     def system(self) -> Statistics:
         """The system of the settings; it has another federation in each release."""
-        request = self.request
-        features, classes = self.shape
-        empty = Federation(
-            name=request.settings.data.name,
-            task="binary" if classes == 2 else "multiclass",
-            classes=classes,
+        request, (features, classes), nobody = self.request, self.shape, np.zeros(0, np.int64)
+        empty = records_federation(
+            np.zeros((0, features)),
+            user=nobody,
+            silo=nobody,
             users=max(request.settings.data.users, features // PLANE),
             silos=request.silos,
-            features=np.zeros((0, features), np.float32),
-            labels=np.zeros(0, np.int64),
-            user=np.zeros(0, np.int64),
-            silo=np.zeros(0, np.int64),
-            test_features=np.zeros((1, features), np.float32),
-            test_labels=np.zeros(1, np.int64),
-            absent_users=True,
-            empty_silos=True,
+            name=request.settings.data.name,
+            classes=classes,
         )
-        system = build(request.settings, empty, NoTraining(), request.streams())
-        require_observer(system.plan(), request.observer)
-        return cast("Statistics", system)
+        made = build(request.settings, empty, NoTraining(), request.streams())
+        return cast("Statistics", made)
 
     @cached_property
     def mechanism(self) -> NoisyGram:
@@ -181,11 +153,7 @@ class _Releases:
     @cached_property
     def geometry(self) -> PairGeometry:
         """The pair of a canary, and which numbers are its own."""
-        return PairGeometry(
-            self.mechanism.gram,
-            self.table.intercept,
-            self.request.settings.privacy.neighbours == "replace-one",
-        )
+        return PairGeometry(self.mechanism.gram, self.table.intercept, self.replaced)
 
     @cached_property
     def kept(self) -> IntArray:
@@ -196,22 +164,17 @@ class _Releases:
     @cached_property
     def fractions(self) -> FloatArray:
         """Which share of a unit's rows each silo has: (m, silos); 0 in the observer's."""
-        shares = np.zeros((self.request.canaries, self.request.silos))
+        shares, holders = np.zeros((len(self.coins), self.request.silos)), self.request.holders
         if self.system.terms.unit == "user":
-            shares[:, self.request.holders] = (
-                self.kept[self.request.holders] / self.geometry.gram.rows
-            )
+            shares[:, holders] = self.kept[holders] / self.geometry.gram.rows
         else:
-            units = np.arange(len(shares))
-            shares[units, self.request.holders[units % len(self.request.holders)]] = 1.0
+            shares[np.arange(len(shares)), self.request.silo_of] = 1.0
         return shares
 
     @property
-    def groups(self) -> IntArray:
-        """The silo of each unit, where its noise is that of the silo alone."""
-        if not self.request.sees_each_silo or self.system.terms.unit == "user":
-            return np.full(self.request.canaries, IN_EVERY_SILO)
-        return np.asarray(self.fractions.argmax(axis=1), np.int64)
+    def groups(self) -> IntArray | None:
+        apart = self.request.sees_each_silo and self.system.terms.unit != "user"
+        return self.request.silo_of if apart else None
 
     @cached_property
     def reach(self) -> FloatArray:
@@ -220,73 +183,63 @@ class _Releases:
             return np.asarray(np.sqrt(np.square(self.fractions).sum(axis=1)))
         return np.asarray(self.fractions.sum(axis=1))
 
-    @property
+    @cached_property
     def noise(self) -> float:
         """The deviation of the noise in what the observer sees of a unit."""
-        arriving = self.request.silos - self.request.settings.security.dropouts
-        shares = 1 if self.request.sees_each_silo else arriving - (self.request.observer == SILO)
-        return self.mechanism.share_std * math.sqrt(shares)
+        return self.mechanism.share_std * math.sqrt(self.request.shares)
 
-    @property
+    @cached_property
+    def looks(self) -> int:
+        return len(self.geometry.distances)
+
+    @cached_property
     def shift(self) -> float:
-        """How far a unit moves what is seen: from 0, or from the middle where it is replaced."""
         moved = self.geometry.distance * float(self.reach[0]) / self.noise
-        return moved / 2.0 if self.geometry.replaced else moved
+        return (moved / 2.0 if self.replaced else moved) / math.sqrt(self.looks)
 
-    @property
+    @cached_property
     def room(self) -> int:
-        """How many units lie in one release, at most."""
-        room = self.geometry.room
-        return min(room, len(self.request.holders)) if self.system.terms.unit == "silo" else room
-
-    def seen(self) -> FloatArray:
-        """Make all releases; return what each part shows of each unit: (parts, m)."""
-        room = self.room
-        self._require_room(room)
-        seen = np.empty((len(self.geometry.distances), self.request.canaries))
-        for number, first in enumerate(range(0, self.request.canaries, room)):
-            units = np.arange(first, min(first + room, self.request.canaries))
-            seen[:, units] = self._release(number, units)
-        return seen
+        room, gram = self.geometry.room, self.geometry.gram
+        if self.system.terms.unit == "silo":
+            room = min(room, len(self.request.holders))
+        most = ROWS_IN_CAPS * gram.rows * room * self.geometry.features
+        if most > MAX_ROW_NUMBERS:
+            raise Unsupported(
+                f"Canaries of {gram.rows:,} rows each are too large to rehearse.",
+                f"Their rows would be {most:,} numbers in each release.",
+                "Judge the noise by the tier residual, or rehearse with a lower cap.",
+            )
+        return room
 
     def notes(self) -> tuple[str, ...]:
-        """Return what a reader must know of the rehearsal."""
         dimension = self.geometry.gram.dimension
-        notes = [
-            f"{self.geometry.room} units at most in each of many releases of {dimension} columns"
-        ]
-        if self.geometry.distance * float(self.reach.min()) < 0.999 * self.geometry.bound:
-            share = self.geometry.distance * float(self.reach.min()) / self.geometry.bound
-            notes.append(f"a unit moves what is seen by {share:.2f} of the bound that is claimed")
-        return tuple(notes)
+        note = f"{self.geometry.room} units at most in each of many releases of {dimension} columns"
+        share = self.geometry.distance * float(self.reach.min()) / self.geometry.bound
+        less = f"a unit moves what is seen by {share:.2f} of the bound that is claimed"
+        return (note, less) if share < 0.999 else (note,)
 
-    def _release(self, number: int, units: IntArray) -> FloatArray:
-        """Make a release with some of the units in it; return what is seen of them: (parts, n)."""
-        canaries = self._drawn(len(units))
+    def place(self, run: int, units: IntArray) -> Statistics:  # noqa: ARG002
         system, request = self.system, self.request
-        system.setup = replace(system.setup, federation=self._federation(units, canaries))
-        missing = range(int(self.request.holders[-1]) + 1, request.silos)
-        recorder = system.aggregator = RecordingAggregator(
-            aggregator(request.settings.security, request.silos, whole_ring=True), missing=missing
-        )
-        simulate_rounds(system, request.streams(number), each=_nothing)
-        assert recorder.sum is not None
-        if self.request.sees_each_silo:
-            weights = self.fractions[units] / self.reach[units, None]
-            shown = [
-                (recorder.sent[silo], weights[:, silo]) for silo in self.request.holders.tolist()
-            ]
-        elif request.observer == SILO:
-            # Modulo 2^64, as the sum is.
-            shown = [(recorder.sum.total - recorder.sent[OBSERVER_SILO], np.ones(len(units)))]
-        else:
-            shown = [(recorder.sum.total, np.ones(len(units)))]
-        middle = self.geometry.middle(canaries) * self.reach[units]
+        self.canaries = self._drawn(len(units))
+        system.setup = replace(system.setup, federation=self._federation(units, self.canaries))
+        sums = aggregator(request.settings.security, request.silos, whole_ring=True)
+        self.recorder = RecordingAggregator(sums, missing=request.missing)
+        system.aggregator = self.recorder
+        return system
+
+    def observe(self, number: int, before: Parameters, after: Parameters) -> Arriving:  # noqa: ARG002
+        weights = self.fractions[self.here] / self.reach[self.here, None]
+        return self.request.arriving(self.recorder, weights)
+
+    def score(self, number: int, seen: Arriving) -> FloatArray:  # noqa: ARG002
         held = [
-            weight * self.geometry.projected(self.mechanism, steps, canaries)
-            for steps, weight in shown
+            weight * self.geometry.projected(self.mechanism, steps, self.canaries)
+            for steps, weight in seen
         ]
-        return np.asarray((np.sum(held, axis=0) - middle) / self.noise)
+        middle = self.geometry.middle(self.canaries) * self.reach[self.here]
+        parts = (np.sum(held, axis=0) - middle) / self.noise
+        # Rotated until a unit moves all parts alike.
+        return np.asarray(equal_shifts(self.geometry.distances) @ parts)
 
     def _drawn(self, count: int) -> Canaries:
         """Draw planes, signs and labels of the canaries of a release; all of them public."""
@@ -304,7 +257,7 @@ class _Releases:
         counts = np.where(self.fractions[units] > 0.0, ROWS_IN_CAPS * self.kept, 0)
         if self.system.terms.unit == "record":  # a silo keeps all rows, and each is a unit
             counts //= ROWS_IN_CAPS
-        if not self.geometry.replaced:
+        if not self.replaced:
             counts[~into] = 0
         unit, silo = np.nonzero(counts)
         times = counts[unit, silo]
@@ -317,20 +270,6 @@ class _Releases:
             user=unit.astype(np.int64),
             silo=silo.astype(np.int64),
         )
-
-    def _require_room(self, room: int) -> None:
-        """Raise `Unsupported` where the rows of one release would be too many."""
-        most = ROWS_IN_CAPS * self.geometry.gram.rows * room * self.geometry.features
-        if most > MAX_ROW_NUMBERS:
-            raise Unsupported(
-                f"Canaries of {self.geometry.gram.rows:,} rows each are too large to rehearse.",
-                f"Their rows would be {most:,} numbers in each release.",
-                "Judge the noise by the tier residual, or rehearse with a lower cap.",
-            )
-
-
-def _nothing(_: int, __: Parameters, ___: Parameters) -> None:
-    """Do nothing after a release: what is seen of it is on its way to the sum."""
 
 
 def _refuse_laplace(table: ReleaseSettings) -> None:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ...accountant.arrays import IntArray
-from ...accountant.decoding import nearest
 from ...accountant.errors import InvalidInput, MissingExtra
+from ...accountant.nearest_names import nearest
 
 if TYPE_CHECKING:
     import pyarrow

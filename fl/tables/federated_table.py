@@ -15,10 +15,10 @@ from ..data.federation import Federation, Task
 from ..data.held_out import HeldOutRows, held_out
 from ..data.row_contents import row_contents
 from ..declarations.data_table import DataSettings, SiloFiles
-from ..declarations.toml_words import TABLE
-from .each_once import require_apart, require_each_once
-from .features import no_labels
-from .reading import TableColumns
+from ..declarations.toml_key import TABLE
+from .cell_features import no_labels
+from .duplicate_rows import require_apart, require_each_once
+from .row_reading import TableColumns
 from .schema_text import schema_in
 from .table import Table, TableRows, read_table
 

@@ -20,8 +20,8 @@ from ...accountant.errors import InvalidInput
 from ...accountant.randomness import Secret
 from ...accountant.regular_file import regular_content
 from .batches import BatchReport, unheard
+from .csv_file import TextFile
 from .schema import TextFormat
-from .text_file import TextFile
 from .user_names import normalised_ids
 
 LEAST_KEY_BYTES: Final = 32
@@ -59,7 +59,7 @@ def hide_ids(
     """Write a copy of a text file whose ids are keyed hashes, and return how many rows it has.
 
     Rows that are no rows (`.text_file`) or have no id are left out of it; `report` hears of them.
-    The copy is UTF-8, and is written beside `target` and then renamed, so that no part of it looks
+    The copy is UTF-8, and is written next to `target` and then renamed, so that no part of it looks
     whole.  Raises `InvalidInput` for another file, and where `target` is there.
     """
     file = TextFile.open(source, format)
@@ -88,7 +88,7 @@ def hide_ids(
             "Its folder must be there, and be yours to write in.",
             "Give another place.",
         ) from None
-    # A name that nobody had: what stands beside the target is nobody's to write over.
+    # A name that nobody had: what stands next to the target is nobody's to write over.
     unfinished = Path(name)
     try:
         with open(handle, "w", encoding="utf-8", newline="") as copy:  # noqa: PTH123

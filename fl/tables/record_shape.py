@@ -6,7 +6,8 @@ from ...accountant.errors import InvalidInput
 from ..datasets.registry import SHAPES
 from ..declarations.data_table import DataSettings
 from ..declarations.declaration import Read
-from ..declarations.toml_words import TABLE
+from ..declarations.stated_settings import StatedSettings
+from ..declarations.toml_key import TABLE
 from .schema_text import schema_in
 
 RecordShape = tuple[int, int]
@@ -58,5 +59,5 @@ def has_number_label(data: DataSettings) -> bool:
 
 def shape_read(read: Read) -> RecordShape | None:
     """Return the shape of the records that a configuration is about, from its keys."""
-    name = read("data", "name")
-    return shape_of_record(name, read("data", "schema") if name == TABLE else None)
+    data = StatedSettings(read).data
+    return shape_of_record(data.name, data.schema if data.name == TABLE else None)

@@ -48,7 +48,7 @@ def with_schema(table: Mapping[str, Any], file: str) -> dict[str, Any]:
     if inline:
         if said is not None:
             raise InvalidInput(
-                f"{file} has `schema` in [data] beside [data.{next(iter(inline))}].",
+                f"{file} has `schema` in [data] with [data.{next(iter(inline))}].",
                 "Two schemas could say two things of one column.",
                 "Leave one of them out.",
             )

@@ -18,13 +18,13 @@ from ...accountant.arrays import BoolArray, Float32Array, IntArray
 from ...accountant.errors import InvalidInput, kind_of
 from ..data.federation import Labels
 from .arrow_file import ArrowFrame
-from .checking import CheckedTable, checked_table
-from .each_once import require_each_once, require_frames_once
+from .duplicate_rows import require_each_once, require_frames_once
 from .frames import arrow_table
-from .reading import Source, TableColumns, TableReading
+from .row_reading import Source, TableColumns, TableReading
 from .rows import GatheredRows
 from .schema import Schema
 from .schema_file import read_schema, schema_of
+from .value_checks import CheckedTable, checked_table
 
 ALL_ROWS = "all"
 """The name of the silo of a frame that no column divides."""

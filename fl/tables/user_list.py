@@ -16,7 +16,7 @@ from ...accountant.arrays import IntArray
 from ...accountant.errors import InvalidInput, counted
 from ..declarations.data_table import DataSettings
 from .federated_table import require_public
-from .reading import opened
+from .row_reading import opened
 from .schema import TextFormat
 from .schema_text import schema_in
 from .user_names import user_names

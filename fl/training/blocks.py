@@ -1,6 +1,6 @@
 """Units that train side by side: in one block, all have minibatches of one padded width.
 
-The width of a unit's minibatches depends on that unit alone, not on those beside it, so that its
+The width of a unit's minibatches depends on that unit alone, not on those next to it, so that its
 matrix products are the same whoever else takes part (see `models.layers`).
 """
 

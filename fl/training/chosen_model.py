@@ -44,7 +44,7 @@ def _of_name(settings: Settings, shape: tuple[int, ...], classes: int, numbers: 
         return model_named(
             how.model, math.prod(shape), classes, dropout=how.dropout, loss=of_numbers
         )
-    from ..models.own_models import own_model
+    from ..models.own_model_building import own_model
 
     code = how.executable or OwnCode()
     loss: str | Callable[[], object] | None = how.loss

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..models import Model
-from ..models.draws import Draws, child_keys, random_orders, unit_keys
+from ..models.training_draws import Draws, child_keys, random_orders, unit_keys
 from .blocks import Block
 from .units import Units
 

@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 
 from ...accountant.arrays import BoolArray, FloatArray, IntArray
 from ..models import Model
-from ..models.draws import unit_keys
 from ..models.layers import Linear
 from ..models.losses import BinaryCrossEntropy, CoxPartialLikelihood, Huber, SquaredError
+from ..models.training_draws import unit_keys
 from .blocks import Block, blocks
 from .minibatches import orders
 from .units import Recipe, Units
@@ -39,7 +39,7 @@ class ScoreLoss:
     """A loss of one score.
 
     `facts` turns labels (epochs, units, width, ...) and shares (units, width) into what `slope`
-    takes beside the scores (units, width), which it may overwrite; `numbers` is how many numbers
+    takes with the scores (units, width), which it may overwrite; `numbers` is how many numbers
     a record has of them, at a width.
     """
 

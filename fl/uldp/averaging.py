@@ -20,20 +20,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Final, Literal, TypeAlias
+from typing import ClassVar, Final, TypeAlias
 
 import numpy as np
 
-from ...accountant import events as ev
-from ...accountant import records, validate
+from ...accountant import validate
 from ...accountant.arrays import BoolArray, FloatArray
 from ...accountant.errors import Unsupported
-from ...accountant.mechanisms import BandedGaussian, Gate, Gaussian, Ticket
+from ...accountant.mechanisms import BandedGaussian, Gate, Ticket
 from ...accountant.mechanisms.clip import Sparse
 from ...accountant.randomness import poisson
 from ..aggregation.clip_check import about_norms
 from ..aggregation.residuals import Residuals
-from ..aggregation.weighted_sum import weighted_sum, weighted_views
 from ..data.federation import Indices
 from ..frame.model import Parameters, Round, require_model
 from ..frame.opening import Note
@@ -47,11 +45,10 @@ from ..settings.security_rules import hidden_weights_complaint, weighting_compla
 from ..training.local_training import ProximalTraining, Rows, UpdateBlock
 from .correlated import RunningBlock, Schedule, require_room
 from .settings import correlated_complaint
+from .terms import DrawnBy, WeightedTerms
 
 UserUpdates: TypeAlias = Callable[[Parameters, Sequence[Indices], int], Iterator[UpdateBlock]]
 """From a model, the users of each silo and a round number, to one update per user and silo."""
-
-DrawnBy: TypeAlias = Literal["server", "oblivious-transfer", "shared-secret"]
 
 USER_SAMPLING_STREAM: Final = "sampling/users"
 """The random stream that draws which users join a round."""
@@ -94,9 +91,13 @@ class UldpAvg(PrivateSystem):
     hides_weights: ClassVar[bool] = False
     """Whether updates are summed under weights that nobody sees."""
 
+    as_published: ClassVar[bool] = False
+    """Whether they are so by the published protocol."""
+
     def __init__(self, setup: Setup, *, step: str, schedule: Schedule | None = None) -> None:
         super().__init__(setup)
         self.schedule = schedule
+        self.terms = WeightedTerms(setup, schedule, self.as_published)
         self.block = None if schedule is None else RunningBlock(schedule)
         if (setup.aggregation == "private-weighting") != self.hides_weights:
             raise Unsupported(
@@ -122,26 +123,6 @@ class UldpAvg(PrivateSystem):
             setup.local.proximal = self.proximal
         self.updates = _UPDATES_OF_STEP[step](setup)
         self.residuals = Residuals()
-
-    def views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:
-        """Return the event of one round for the model, the server, a silo, and coalitions.
-
-        With a schedule: of one block of rounds.
-        """
-        setup = self.setup
-        of_round = weighted_views(
-            noise_multiplier,
-            silos=setup.silos,
-            rule=setup.training.weighting,
-            neighbours=setup.privacy.neighbours,
-            rate=self.rate,
-            aggregation=setup.aggregation,
-            drawn_by=self.drawn_by,
-            tolerated_dropouts=setup.security.dropouts,
-            coalitions=setup.coalitions,
-            colluders=setup.security.colluders,
-        )
-        return of_round if self.schedule is None else self.schedule.views(of_round)
 
     @property
     def notes(self) -> tuple[Note, ...]:
@@ -181,23 +162,20 @@ class UldpAvg(PrivateSystem):
         """Make one round: sample users, sum their clipped updates with noise, take the step."""
         setup = self.setup
         last_state = self.initial_state() if state is None else state
-        constant = self.rate * setup.users * setup.silos
-        if self.schedule is not None:
-            constant /= self.schedule.cohorts
+        constant = self.terms.divisor  # whoever joined
 
         def work(ticket: Ticket) -> Draft:
             # Hooks are checked too: a model of another shape would not be caught by the clip.
             start = self.start(parameters, last_state, number)
             start = require_model(start, parameters.size, f"What silos of {self.name} start from")
             noisy_sum = self.summed(ticket, number, start)
-            # q |U| |S| whoever joined: dividing by the number drawn would release it.
             noisy = NoisySum(noisy_sum.total, constant)
             model, next_state = self.server_step(parameters, noisy, last_state, number)
             return Draft(
                 require_model(model, parameters.size, f"The next model of {self.name}"),
                 next_state,
                 aggregate=noisy_sum.total,
-                normaliser=records.Normaliser("constant", constant),
+                normaliser=self.terms.normaliser,
                 sealed={**noisy_sum.sealed, **about_norms(noisy_sum.norms, setup.training.clip)},
                 shares=noisy_sum.shares,
             )
@@ -207,7 +185,7 @@ class UldpAvg(PrivateSystem):
             parameters,
             gate,
             work,
-            sampling=self._sampling(),
+            sampling=self.terms.sampling,
             mechanism=None if self.schedule is None else self.banded_mechanism(number),
         )
 
@@ -215,22 +193,10 @@ class UldpAvg(PrivateSystem):
         """Return the noise of a round of the block under way, or of a new one that it begins."""
         assert self.schedule is not None
         assert self.block is not None
-        alone = self.sum_mechanism(self.promise.noise_multiplier)
+        alone = self.terms.summed(self.promise.noise_multiplier)
         mechanism = self.schedule.noise(alone, self.block.at(number), number)
         require_room(mechanism, self.setup.users)
         return mechanism
-
-    def sum_mechanism(self, noise_multiplier: float) -> Gaussian:
-        """Return the Gaussian of one round: std sigma C on the sum of all silos, in |S| shares."""
-        setup = self.setup
-        return weighted_sum(
-            noise_multiplier,
-            bound=setup.training.clip,
-            users=setup.users,
-            silos=setup.silos,
-            rule=setup.training.weighting,
-            tolerated_dropouts=setup.security.dropouts,
-        )
 
     def summed(self, ticket: Ticket, number: int, parameters: Parameters) -> RoundSum:
         """Return the noisy sum of one round, of updates that start from `parameters`."""
@@ -239,12 +205,12 @@ class UldpAvg(PrivateSystem):
     @property
     def rate(self) -> float:
         """The probability with which a user joins a round."""
-        return self.setup.privacy.sampling_rate
+        return self.terms.rate
 
     @property
     def drawn_by(self) -> DrawnBy:
-        """Who draws the sample of users: the server, or peers from a secret that they share."""
-        return "shared-secret" if self.setup.aggregation == "shares" else "server"
+        """Who draws the sample of users, where there is one."""
+        return self.terms.drawn_by
 
     def joining(self, ticket: Ticket) -> BoolArray:
         """Return which users join the round, the same in all silos: (users,)."""
@@ -256,11 +222,6 @@ class UldpAvg(PrivateSystem):
             # How many users have a row is private, so how far the stream is read is not logged.
             stream = stream.fork()
         return poisson(stream, federation.users, self.rate)
-
-    def _sampling(self) -> records.Sampling:
-        if self.rate == 1.0:
-            return records.Sampling()
-        return records.Sampling("poisson", "user", self.rate, self.drawn_by)
 
 
 def _local_deltas(setup: Setup) -> UserUpdates:

@@ -33,11 +33,11 @@ from ...accountant.plan.banded_strategy import (
 )
 from ..aggregation.clip_check import ClipCheck, SumsMadeAgain
 from ..aggregation.weighted_sum import require_no_overflow
-from ..declarations.declaration import Read
 from ..frame.opening import Note
 from .settings import BANDED, NOISE_ALONE, unfit_schedule
 
 if TYPE_CHECKING:
+    from ..declarations.stated_settings import StatedSettings
     from ..settings.schema import Settings
 
 _NO_DIFFERENCE: Final = 1e-9
@@ -67,20 +67,17 @@ class Schedule:
             raise InvalidInput(f"The schedule {what}.", why, next_step)
 
     @classmethod
-    def of(cls, read: Read) -> Schedule:
+    def of(cls, given: Settings | StatedSettings) -> Schedule:
         """Return the schedule that a configuration with correlated noise makes."""
-        cohorts, blocks = read("privacy", "cohorts"), read("privacy", "blocks") or 1
-        rounds = read("run", "rounds")
+        cohorts, blocks, rounds = given.privacy.cohorts, given.privacy.blocks or 1, given.run.rounds
+        assert cohorts is not None  # demanded where noise is correlated
         usual = min(DEFAULT_BANDS, cohorts, max(1, rounds // blocks))
-        return cls(rounds, read("privacy", "bands") or usual, cohorts, blocks)
+        return cls(rounds, given.privacy.bands or usual, cohorts, blocks)
 
     @classmethod
     def of_settings(cls, settings: Settings) -> Schedule | None:
         """Return the schedule of a run; None where its rounds have noise of their own."""
-        if settings.privacy.noise != BANDED:
-            return None
-        tables = settings.tables()
-        return cls.of(lambda table, key: getattr(tables[table], key))
+        return cls.of(settings) if settings.privacy.noise == BANDED else None
 
     @property
     def block_rounds(self) -> int:

@@ -19,7 +19,6 @@ from typing import Final
 from ..declarations.dataset_defaults import Defaults
 from ..declarations.declaration import Declaration, Example
 from ..declarations.toml_keys import CORRELATED_KEYS, FEDERATED_USES, HELD_OUT_USES, TABLE_USES
-from .sealed_items import of_group, of_naive, of_weighted
 from .settings import (
     GROUP_RULES,
     NAIVE_RULES,
@@ -139,7 +138,6 @@ _ULDP_AVG: Final = Declaration(
     adjust=average,
     aggregations=("plain", "masked", "private-weighting", "shares"),
     determines=f"{__package__}.expected_log:WEIGHTED",
-    sealed=of_weighted,
     carrier=f"{_USER_CANARIES}:simulate",
     canaries={"private-weighting": 200},  # each is encrypted
     canary_work=f"{_USER_CANARIES}:work",
@@ -159,8 +157,7 @@ SYSTEMS: Final = (
         rules=NAIVE_RULES,
         adjust=naive,
         aggregations=_SUM_AGGREGATIONS,
-        determines=f"{__package__}.expected_log:EXPECTED_NAIVE",
-        sealed=of_naive,
+        determines=f"{__package__}.expected_log:NAIVE",
         carrier=f"{_NAIVE_CANARIES}:simulate",
         canaries=1_000,  # each has a rehearsal of its own
         canary_work=f"{_NAIVE_CANARIES}:work",
@@ -176,8 +173,7 @@ SYSTEMS: Final = (
         uses=("training.clip", *FEDERATED_USES),
         rules=GROUP_RULES,
         adjust=group,
-        determines=f"{__package__}.expected_log:EXPECTED_GROUP",
-        sealed=of_group,
+        determines=f"{__package__}.expected_log:GROUP",
         carrier=f"{_GROUP_CANARIES}:simulate",
         canaries=3_000,  # the cost grows with their square
         canary_work=f"{_GROUP_CANARIES}:work",

@@ -22,21 +22,17 @@ mixture of Gaussians mechanisms*, arXiv 2401.10294.
 from __future__ import annotations
 
 import itertools
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
-from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ...accountant import events as ev
 from ...accountant import records, validate
 from ...accountant.arrays import IntArray
 from ...accountant.errors import InvalidInput, Unsupported
 from ...accountant.mechanisms import Gate, Gaussian, Ticket
 from ...accountant.randomness import poisson
-from ...accountant.sensitivity.release import repeated, up
 from ..aggregation.clip_check import ClipCheck, norms_of
 from ..aggregation.residuals import ResidualMonitor, Residuals, every
 from ..aggregation.sums import float_sum
@@ -48,8 +44,9 @@ from ..frame.setup import Setup, setup
 from ..frame.state import Arrays, State
 from ..training.local_training import LocalTraining, Rows
 from .group_votes import votes_of_group
-from .record_flags import FLAGS_CHOSEN_BY, records_taking_part
+from .record_flags import records_taking_part
 from .settings import UldpSettings
+from .terms import GroupTerms
 
 if TYPE_CHECKING:
     from ...accountant.randomness import Streams
@@ -87,11 +84,10 @@ class UldpGroup(PrivateSystem):
         # Refused here, before anything is paid: a loss that couples records has no such gradients.
         start = np.tile(setup.local.initial(), (setup.silos, 1))
         setup.local.record_gradients(start, np.empty(0, np.int64), 0)
-        self.nominal = Fraction(setup.privacy.group * setup.users, setup.silos)
-        self.rate = _rate(setup, self.nominal) if rate is None else _checked(rate)
-        # ceil(1 / q) steps visit each record once per epoch on average.
-        self.steps = setup.training.local_epochs * math.ceil(1 / Fraction(self.rate))
-        self.constant = float(Fraction(self.rate) * self.nominal)
+        self.terms = GroupTerms(
+            setup, setup.privacy.group, None if rate is None else _checked(rate)
+        )
+        self.rate, self.steps, self.constant = self.terms.rate, self.terms.draws, self.terms.divisor
         self.residuals = Residuals()
         taking_part = records_taking_part(setup.federation, setup.privacy.group, seed)
         self._silo, by_silo = setup.federation.silo, setup.federation.by_silo()
@@ -101,31 +97,8 @@ class UldpGroup(PrivateSystem):
         ]
 
     def mechanism(self, noise_multiplier: float) -> Gaussian:
-        """Return the noise of one step in one silo: std sigma C on the sum of clipped gradients."""
-        clip = self.setup.training.clip
-        return Gaussian(
-            bound=clip,
-            std=up(Fraction(noise_multiplier) * Fraction(clip)),
-            terms="unit",
-            unit="record",
-        )
-
-    def views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:
-        """Return the event of one round for one record; the same for every observer.
-
-        A record is protected by the noise and the samples of its own silo, which draws both, and
-        nobody sees more of it than what that silo sends: neither a server that sees every silo's
-        update, nor a silo that takes its own off the model, nor one that holds other records of the
-        user, as flags are a function of a silo's own records.
-        """
-        # Each step is a Gaussian sum over a Poisson sample: amplified where q < 1.
-        step: ev.Event = ev.Gaussian(noise_multiplier)
-        if self.rate < 1.0:
-            step = ev.Poisson(self.rate, step)
-        observers = ["model", "server"]
-        if self.setup.silos > 1:
-            observers += ["silo", "silo-with-records"]
-        return dict.fromkeys(observers, repeated(self.steps, step))
+        """Return the noise of one step in one silo."""
+        return self.terms.mechanism(noise_multiplier)
 
     def round(
         self,
@@ -145,7 +118,7 @@ class UldpGroup(PrivateSystem):
             return Draft(
                 parameters + NoisySum(total, silos).times(self.setup.training.global_rate),
                 aggregate=total,
-                normaliser=records.Normaliser("constant", self.constant),
+                normaliser=self.terms.normaliser,
                 sealed={
                     "taking_part": [len(records) for records in self._records],
                     **statistics.items(self.residuals.monitor(ticket.intent.noise)),
@@ -153,13 +126,8 @@ class UldpGroup(PrivateSystem):
             )
 
         return self.make_round(
-            number, parameters, gate, work, sampling=self._sampling(), draws=self.steps
+            number, parameters, gate, work, sampling=self.terms.sampling, draws=self.steps
         )
-
-    def _sampling(self) -> records.Sampling:
-        if self.rate == 1.0:
-            return records.Sampling(chosen_by=FLAGS_CHOSEN_BY)
-        return records.Sampling("poisson", "record", self.rate, "silos", chosen_by=FLAGS_CHOSEN_BY)
 
     def _silo_models(
         self,
@@ -270,11 +238,6 @@ def group(
     if parts.held_out is not None:
         parts = replace(parts, held_out=votes_of_group(parts, parts.held_out, seed))
     return UldpGroup(parts, rate=settings.of(UldpSettings).record_rate, seed=seed)
-
-
-def _rate(setup: Setup, nominal: Fraction) -> float:
-    """Return q such that a silo with n records draws one batch on average, at most 1."""
-    return min(float(setup.training.batch / nominal), 1.0)
 
 
 def _checked(rate: float) -> float:

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -31,7 +31,6 @@ from ...accountant.arrays import BoolArray, FloatArray, IntArray
 from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms import FineGaussian, Ticket
 from ...accountant.mechanisms.clip import Sparse
-from ...accountant.sensitivity.release import up
 from ..aggregation.clip_check import ITEM as RECOMPUTED
 from ..aggregation.clip_check import norms_of
 from ..frame.model import Parameters
@@ -42,17 +41,15 @@ from ..frame.state import Arrays, State
 from ..parties.network import Network
 from ..settings.security_rules import slots_complaint
 from .averaging import RoundSum, UldpAvg
+from .terms import UPDATE_DIGIT_BITS
 from .weighting.counts import reduced_counts, rounded_weights
 from .weighting.protocol import PrivateWeighting, names
-from .weighting.terms import WeightingTerms, common_multiple
+from .weighting.terms import WeightingTerms
 
 if TYPE_CHECKING:
     from ...accountant.mechanisms import Gate
     from ...accountant.randomness import Streams
     from ..frame.model import Round
-
-UPDATE_DIGIT_BITS: Final = 16
-"""Bits of one integer of a clipped update, its sign included."""
 
 MIN_HIDDEN_STEPS_PER_SHARE: Final = 2**19
 """The least std of one share of the noise, in steps of its grid.
@@ -94,10 +91,8 @@ class UldpAvgHiddenWeights(UldpAvg):
 
     def mechanism(self, noise_multiplier: float) -> FineGaussian:
         """Return the noise of one round, on the grid of the decrypted integers."""
-        multiple = common_multiple(self.setup.security.count_limit)
-        mechanism = FineGaussian.of(
-            self.sum_mechanism(noise_multiplier), multiple, UPDATE_DIGIT_BITS
-        )
+        mechanism = self.terms.mechanism(noise_multiplier)
+        assert isinstance(mechanism, FineGaussian)
         if Fraction(mechanism.share_std) < MIN_HIDDEN_STEPS_PER_SHARE * mechanism.step:
             raise InvalidInput(
                 "The noise of one silo is too little for `count_limit` in [security]: less than "
@@ -109,7 +104,7 @@ class UldpAvgHiddenWeights(UldpAvg):
         return mechanism
 
     @cached_property
-    def terms(self) -> WeightingTerms:
+    def protocol_terms(self) -> WeightingTerms:
         """The public parameters that all parties agree on."""
         setup, security = self.setup, self.setup.security
         mechanism = self.mechanism(self.promise.noise_multiplier)
@@ -125,31 +120,18 @@ class UldpAvgHiddenWeights(UldpAvg):
             digits=UPDATE_DIGIT_BITS,
             drawn_by=self.drawn_by if self.rate < 1.0 else "nobody",
             slots=security.slots,
-            chosen=self._real_slots,
+            chosen=self.terms.real_slots,
             weak_key=self._weak_key,
         )
 
     @cached_property
     def network(self) -> Network:
         """The parties and their messages."""
-        return Network(names(self.terms), keep=self.setup.security.keep_transcripts)
-
-    @property
-    def rate(self) -> float:
-        """The probability with which a user joins a round; of real slots, rounded up."""
-        if self._real_slots is None or self.setup.security.slots is None:
-            return super().rate
-        # Rounded up: a larger rate never gives a smaller epsilon.
-        return up(Fraction(self._real_slots, self.setup.security.slots))
-
-    @property
-    def drawn_by(self) -> Literal["server", "oblivious-transfer"]:
-        """Who draws the sample of users, where there is one."""
-        return "server" if self.setup.security.slots is None else "oblivious-transfer"
+        return Network(names(self.protocol_terms), keep=self.setup.security.keep_transcripts)
 
     def opening(self) -> OpeningStatement:
         """Return what the first line of the log states, with the parameters of the protocol."""
-        return replace(super().opening(), security=self.terms.security())
+        return replace(super().opening(), security=self.protocol_terms.security())
 
     def round(
         self, number: int, parameters: Parameters, gate: Gate, state: Arrays | None = None
@@ -158,7 +140,7 @@ class UldpAvgHiddenWeights(UldpAvg):
         if self._session is None:
             with gate.before(number):
                 self._session = PrivateWeighting(
-                    self.terms,
+                    self.protocol_terms,
                     self.setup.federation.counts,
                     self.network,
                     stream=None if self._streams is None else self._streams.stream(SESSION_STREAM),
@@ -187,10 +169,10 @@ class UldpAvgHiddenWeights(UldpAvg):
         noise = [partial(share, silo) for silo in range(self.setup.silos)]
         sealed: dict[str, object] = {}
         joining, slots = None, None
-        if self.terms.drawn_by == "server":
+        if self.protocol_terms.drawn_by == "server":
             joining = self.joining(ticket)
             sealed["joined"] = int(joining.sum())
-        elif self.terms.drawn_by == "oblivious-transfer":
+        elif self.protocol_terms.drawn_by == "oblivious-transfer":
             slots = ticket.stream(SLOT_ORDER_STREAM)
         # Integers V in steps of the fine grid; each silo draws its own share of the noise.
         total = self._session.round(number, rows, noise, joining=joining, stream=slots)
@@ -236,7 +218,7 @@ class UldpAvgHiddenWeights(UldpAvg):
     @cached_property
     def _weights(self) -> FloatArray:
         """The weights c_su / N_u, (users, silos), rounded down; no party sees them all."""
-        return rounded_weights(reduced_counts(self.setup.federation.counts, self.terms))
+        return rounded_weights(reduced_counts(self.setup.federation.counts, self.protocol_terms))
 
     def _rows(
         self, parameters: Parameters, number: int, mechanism: FineGaussian
@@ -261,9 +243,3 @@ class UldpAvgHiddenWeights(UldpAvg):
             for silo_users, silo_digits in zip(users, digits, strict=True)
         ]
         return rows, [np.concatenate(silo_norms) for silo_norms in norms]
-
-    @cached_property
-    def _real_slots(self) -> int | None:
-        """k, the number of real slots of an oblivious transfer: k / slots is the sampling rate."""
-        rate, slots = self.setup.privacy.sampling_rate, self.setup.security.slots
-        return None if slots is None else round(rate * slots)

@@ -15,24 +15,17 @@ Theorem 3.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...accountant import events as ev
-from ...accountant import records
 from ...accountant.claims.uldp_fl import published_user_epsilon
 from ...accountant.mechanisms import Gate, Gaussian, Ticket
-from ...accountant.sensitivity import uldp
-from ...accountant.sensitivity.release import sensitivity_multiplier, up
 from ..aggregation.clip_check import ClipCheck, about_norms, norms_of
 from ..aggregation.residuals import Residuals
 from ..aggregation.sums import noisy_sum
-from ..aggregation.weighted_sum import NO_NOISE_LEFT
 from ..data.federation import Federation
 from ..frame.model import Parameters, Round
 from ..frame.opening import OpeningStatement
@@ -42,17 +35,13 @@ from ..frame.requirements import refuse
 from ..frame.rounds import Draft, NoisySum
 from ..frame.setup import Setup, setup
 from ..frame.state import Arrays, State
-from ..observers.names import MODEL, PEER, PEER_OBSERVERS, Coalition
 from ..training.local_training import LocalTraining
 from .settings import published_moments
+from .terms import PUBLISHED_NAIVE_EVENT, NaiveTerms
 
 if TYPE_CHECKING:
     from ...accountant.randomness import Streams
     from ..settings.schema import Settings
-
-PUBLISHED_NAIVE_EVENT: Final = ev.NoGuarantee(
-    "ULDP-NAIVE as published: its noise is made for half of what a user can move"
-)
 
 
 class UldpNaive(PrivateSystem):
@@ -63,6 +52,9 @@ class UldpNaive(PrivateSystem):
     def __init__(self, setup: Setup, *, as_published: bool = False) -> None:
         super().__init__(setup)
         self.as_published = as_published
+        moments = setup.normalisation
+        told = moments is not None and moments.rule == "records"
+        self.terms = NaiveTerms(setup, as_published, weighted_moments=told)
         self.residuals = Residuals()
         if as_published:
             noise_as_published(setup.privacy, "ULDP-NAIVE")
@@ -71,77 +63,7 @@ class UldpNaive(PrivateSystem):
 
     def mechanism(self, noise_multiplier: float) -> Gaussian:
         """Return the noise of one round on the sum over all silos, in |S| shares."""
-        clip, silos = self.setup.training.clip, self.setup.silos
-        sensitivity = uldp.naive_sensitivity_as_published(clip, silos)
-        if not self.as_published:
-            # Noise multipliers are per contribution: where a unit is replaced, it moves two.
-            relation = self.setup.privacy.neighbours
-            sensitivity = uldp.naive_sensitivity(clip, silos, relation).l2 / sensitivity_multiplier(
-                relation
-            )
-        return Gaussian(
-            bound=clip,
-            std=up(Fraction(noise_multiplier) * Fraction(sensitivity)),
-            shares=silos,
-            terms="silo-delta",
-            unit="user",
-            tolerated_dropouts=self.setup.security.dropouts,
-        )
-
-    def views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:
-        """Return the event of one round for the model, the server, a silo, and coalitions.
-
-        A server that sees every silo's update learns no more than one that sees their sum: in the
-        worst case a user moves every silo equally far in one direction, and the sum shows that.
-        Silos that collude with the server take what they sent off the sum, their noise included.
-        Among peers there is no server, and a peer, alone or with colluders, sees what a silo sees.
-        """
-        setup, silos, relation = self.setup, self.setup.silos, self.setup.privacy.neighbours
-        peers = setup.aggregation == "shares"
-        coalitions = [
-            Coalition(colluders, holds)
-            for colluders in self.setup.coalitions
-            for holds in (False, True)
-        ]
-        if self.as_published:
-            observers: tuple[str, ...] = ("model", "server", "silo")
-            if peers:
-                observers = PEER_OBSERVERS
-            elif silos == 1:
-                observers = ("model", "server")
-            names = (*observers, *(coalition.name for coalition in coalitions))
-            return dict.fromkeys(names, PUBLISHED_NAIVE_EVENT)
-        multiplier = (
-            2.0 * noise_multiplier / sensitivity_multiplier(relation)
-        )  # in the paper's unit, C |S|
-
-        dropouts = setup.security.dropouts
-
-        def event_of(silos_seen: int) -> ev.Event:
-            """Return the event of who sees the sum of so many silos."""
-            # As many silos may be missing as are seen: then no noise is left for certain.
-            if dropouts >= silos_seen:
-                return NO_NOISE_LEFT
-            return uldp.naive_release(
-                multiplier,
-                rounds=1,
-                silos=silos,
-                seen=silos_seen,
-                neighbours=relation,
-                tolerated_dropouts=dropouts,
-            ).event
-
-        if peers:  # what its colluders sent is not hidden from it: it learns less of the rest
-            return {MODEL: event_of(silos), PEER: event_of(silos - 1)}
-        views = {"model": event_of(silos), "server": event_of(silos)}
-        if silos > 1:
-            views["silo"] = event_of(silos - 1)  # it knows its own share of the noise
-            if setup.normalisation is not None and setup.normalisation.rule == "records":
-                views["silo-with-records"] = views["silo"]  # knows more of the moments
-        # The records that a colluding silo holds of a user change nothing of what the others send.
-        return views | {
-            coalition.name: event_of(silos - coalition.colluders) for coalition in coalitions
-        }
+        return self.terms.mechanism(noise_multiplier)
 
     @cached_property
     def promise(self) -> Promise:
@@ -179,11 +101,11 @@ class UldpNaive(PrivateSystem):
             arrived = noisy_sum(
                 self.aggregator, number, mechanism, ticket, list(totals), monitor=monitor
             )
-            noisy = NoisySum(mechanism.units(arrived.total), float(len(silos)))
+            noisy = NoisySum(mechanism.units(arrived.total), self.terms.divisor)
             return Draft(
                 parameters + noisy.times(self.setup.training.global_rate),
                 aggregate=noisy.total,
-                normaliser=records.Normaliser("constant", noisy.constant),
+                normaliser=self.terms.normaliser,
                 sealed={
                     **monitor.items(),
                     **again.items(totals),

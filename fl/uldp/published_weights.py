@@ -10,15 +10,12 @@ Source: Kato, Xiong, Takagi, Cao and Yoshikawa 2024, *Uldp-FL*, arXiv 2308.12210
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ...accountant import events as ev
-from ...accountant import records
 from ...accountant.arrays import FloatArray, IntArray
 from ...accountant.claims.uldp_fl import published_user_epsilon
 from ...accountant.errors import InvalidInput
@@ -29,18 +26,14 @@ from ..frame.opening import OpeningStatement
 from ..frame.promise import Promise, unproven
 from ..frame.setup import Setup
 from ..frame.state import Arrays, State
-from ..observers.names import Coalition
 from .averaging import RoundSum, UldpAvg
+from .terms import PUBLISHED_WEIGHTING_EVENT
 from .weighting.published import PublishedWeighting
 
 if TYPE_CHECKING:
     from ...accountant.mechanisms import Gate
     from ..frame.model import Round
     from ..parties.network import Network
-
-PUBLISHED_WEIGHTING_EVENT: Final = ev.NoGuarantee(
-    "private weighting as published: what is decrypted, and its ciphertexts, show more than the sum"
-)
 
 FIXED_POINT_STEP: Final = 1e-10
 """The step P of the fixed-point encoding, as published."""
@@ -54,6 +47,7 @@ class UldpAvgAsPublished(UldpAvg):
     """
 
     hides_weights = True
+    as_published = True
     state = State()
 
     def __init__(self, setup: Setup, *, step: str) -> None:
@@ -65,17 +59,7 @@ class UldpAvgAsPublished(UldpAvg):
 
     def mechanism(self, noise_multiplier: float) -> Gaussian:
         """Return the noise of one round, which covers the sum alone."""
-        return self.sum_mechanism(noise_multiplier)
-
-    def views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:  # noqa: ARG002
-        """Return `no-guarantee` for every observer."""
-        coalitions = [
-            Coalition(colluders, holds).name
-            for colluders in self.setup.coalitions
-            for holds in (False, True)
-        ]
-        observers = ("model", "server", "silo", "silo-with-records", *coalitions)
-        return dict.fromkeys(observers, PUBLISHED_WEIGHTING_EVENT)
+        return self.terms.summed(noise_multiplier)
 
     @cached_property
     def promise(self) -> Promise:
@@ -90,16 +74,7 @@ class UldpAvgAsPublished(UldpAvg):
 
     def opening(self) -> OpeningStatement:
         """Return what the first line of the log states: run as published, with its parameters."""
-        setup = self.setup
-        security = records.Security(
-            "private-weighting",
-            parties=setup.silos,
-            fewest=setup.silos,
-            key_bits=setup.security.key_bits,
-            count_limit=setup.security.count_limit,
-            records_per_count=1,
-            noise="multiples",
-        )
+        security = self.terms.security
         return replace(super().opening(), security=security, as_published=True)
 
     @property

@@ -17,10 +17,10 @@ from ...accountant.arrays import BoolArray, FloatArray, IntArray
 from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms import Gaussian, Ticket
 from ...accountant.mechanisms.banded_gaussian import COEFFICIENT_BITS
+from ..aggregation.choice import WEIGHTING, require_packages
 from ..aggregation.clip_check import ClipCheck, norms_of
 from ..aggregation.sums import noisy_sum
 from ..aggregation.user_weights import checked_weights, user_weights
-from ..crypto import dependencies
 from ..data.federation import Federation
 from ..frame.model import Parameters
 from ..frame.setup import Setup, setup
@@ -57,7 +57,7 @@ class UldpAvgKnownWeights(UldpAvg):
 
         With a schedule: of the first round.
         """
-        alone = self.sum_mechanism(noise_multiplier)
+        alone = self.terms.summed(noise_multiplier)
         if self.schedule is None:
             return alone
         return self.schedule.noise(alone, self.schedule.block(1), 1)
@@ -180,7 +180,7 @@ def hooked(
             'Write aggregation = "masked", or leave `noise` out.',
         )
     # Refused before any module is imported that needs the missing packages.
-    dependencies.require(dependencies.WEIGHTING)
+    require_packages(WEIGHTING)
     if settings.as_published:
         from .published_weights import UldpAvgAsPublished
 

@@ -113,7 +113,7 @@ def test_no_guarantee_says_so():
 
 
 def test_a_class_of_mechanisms_has_the_lower_end_of_its_worst():
-    """Audits ask about one mechanism, of which the bare numbers say nothing from below."""
+    """Audits ask about one mechanism, of which the stated numbers say nothing from below."""
     for event in (ev.Pure(1.0), ev.Approximate(1.0, 1e-7), ev.Local(1.0)):
         found = pp.account(event, delta=1e-5)
         assert 0.999 < found.epsilon.lower <= found.epsilon.upper <= 1.0 + 1e-9

@@ -120,8 +120,8 @@ def exact_hockey_stick(law_p: list, law_q: list, epsilon: float) -> float:  # ty
 def test_response_pairs_lie_just_below_the_exact_ones(users: int, categories: int) -> None:
     randomizer = ResponseRandomizer(1.2, categories)
     bins = response_bins(randomizer)
-    crowd = Part(bins.crowd, users - 1)
-    laws = [exact_sum([crowd, Part(law, 1)]) for law in (bins.first, bins.second)]
+    others = Part(bins.others, users - 1)
+    laws = [exact_sum([others, Part(law, 1)]) for law in (bins.first, bins.second)]
     forward, backward = attained_pairs(randomizer, users)[:2]
     for epsilon in (0.0, 0.1, 0.6):
         for pair, (p, q) in ((forward, laws), (backward, laws[::-1])):
@@ -133,11 +133,11 @@ def test_bins_are_the_probabilities_of_their_intervals() -> None:
     """Masses add up to 1, and the likelihood ratio grows from bin to bin."""
     for randomizer in (LaplaceRandomizer(0.5), LaplaceRandomizer(9.0), GaussianRandomizer(0.6)):
         bins = noise_bins(randomizer, 0.0, 1000, reach=2.0 if hasattr(randomizer, "sigma") else 0.0)
-        for masses in (bins.crowd, bins.first, bins.second, bins.middle):
+        for masses in (bins.others, bins.first, bins.second, bins.middle):
             assert math.fsum(masses) == pytest.approx(1.0, abs=1e-13)
         ratios = bins.first / bins.second
         assert np.all(np.diff(ratios) > -1e-9 * ratios[1:])
-        assert np.array_equal(bins.crowd, bins.second)
+        assert np.array_equal(bins.others, bins.second)
 
 
 def upper_of(randomizer: Randomizer, users: int, delta: float) -> float:

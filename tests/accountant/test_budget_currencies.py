@@ -15,8 +15,9 @@ from privplan.accountant.curves.concentrated import least_rho
 from privplan.accountant.engines.rdp.curves import curve
 from privplan.accountant.errors import Unsupported
 from privplan.accountant.odometer import Odometer
-from privplan.accountant.odometer.adaptive_ledger import BUDGET_UNITS, EXHAUSTED, price
+from privplan.accountant.odometer.balances import BUDGET_UNITS, EXHAUSTED
 from privplan.accountant.odometer.budget_currencies import Gdp, Rdp, Target, Zcdp
+from privplan.accountant.odometer.pricing import price
 
 from ..cases import for_each
 from .odometers import SAMPLED, budget_at

@@ -10,10 +10,15 @@ from scipy.stats import norm
 
 import privplan as pp
 from privplan.accountant import events as ev
+from privplan.accountant.calibration_targets import (
+    AdvantageTarget,
+    BayesTarget,
+    TprTarget,
+    risk_target,
+)
 from privplan.accountant.errors import InvalidInput, TargetTrivial, TargetUnreachable
 from privplan.accountant.guarantee import Bounds
 from privplan.accountant.risk.attack_power import attack_power
-from privplan.accountant.targets import AdvantageTarget, BayesTarget, TprTarget, risk_target
 
 from ..cases import for_each
 

@@ -15,10 +15,10 @@ from scipy.stats import norm
 
 import privplan as pp
 from privplan.accountant import events as ev
+from privplan.accountant.calibration_targets import BayesTarget, TprTarget
 from privplan.accountant.errors import InvalidInput, TargetTrivial, TargetUnreachable
 from privplan.accountant.guarantee import Bounds
 from privplan.accountant.risk.attack_power import attack_power
-from privplan.accountant.targets import BayesTarget, TprTarget
 
 from ..cases import for_each
 from ..sweeps import sweep

@@ -64,7 +64,7 @@ def master(values: list[float], masses: list[float], rest: float, users: int) ->
 @for_each("epsilon", [0.05, 0.4, 0.9])
 @for_each("adaptive", [False, True])
 def test_forms_lie_above_the_exact_sum(epsilon: float, adaptive: bool) -> None:
-    """L has two values for a bare epsilon0; its sum is exact, and both formulas are recomputed."""
+    """L has two values for a stated epsilon0; its sum is exact, both formulas are recomputed."""
     p, users = math.e, 40
     mass = 1 / p if adaptive else 2 / (p + 1)
     values = [2 * (p - math.exp(epsilon)) / (p + 1), 2 * (1 - p * math.exp(epsilon)) / (p + 1)]

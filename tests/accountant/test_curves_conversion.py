@@ -186,7 +186,7 @@ def test_a_curve_and_a_delta_may_stand_where_one_expects_them() -> None:
 
 def test_a_curve_stands_for_its_values_and_its_relation() -> None:
     curve = pp.rdp(ev.Gaussian(2.0), [2.0, 8.0])
-    with pytest.raises(InvalidInput, match="`values` are given beside a curve"):
+    with pytest.raises(InvalidInput, match="`values` are given with a curve"):
         pp.from_rdp(curve, curve.upper, 1e-5)
     with pytest.raises(InvalidInput, match="`neighbours` must be add-remove"):
         pp.from_rdp(curve, delta=1e-5, neighbours="replace-one")

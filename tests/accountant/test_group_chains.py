@@ -1,4 +1,4 @@
-"""Units of several records that are known by bare numbers: linear programmes and explicit chains.
+"""Units of several records that are known by stated numbers: linear programmes and explicit chains.
 
 The upper end is held against a linear programme over all chains, which knows no trade-off function;
 the lower end against a chain of data sets whose every neighbours are checked here.

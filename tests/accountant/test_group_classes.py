@@ -1,4 +1,4 @@
-"""Groups of bare guarantees: no lower end lies above what chains of such mechanisms can show."""
+"""Groups of stated guarantees: no lower end lies above what chains of such mechanisms can show."""
 
 from __future__ import annotations
 

@@ -110,5 +110,5 @@ def test_overlaps_that_are_nothing_change_nothing():
 
 def test_a_ratio_below_all_numbers_is_refused_in_words():
     event = ev.MatrixGaussian(5e-324, ONES, ev.BallsInBins(4))
-    with pytest.raises(PrivplanError, match="nothing beside"):
+    with pytest.raises(PrivplanError, match="nothing against"):
         pp.account(event, delta=1e-5, engine="rdp")

@@ -12,7 +12,7 @@ from scipy.special import log_ndtr, ndtr
 
 from privplan.accountant import events as ev
 from privplan.accountant.composition import Composition, Leaf
-from privplan.accountant.engines import microsoft
+from privplan.accountant.engines import microsoft, microsoft_losses
 from privplan.accountant.engines.google import GoogleEngine
 from privplan.accountant.engines.microsoft import MicrosoftEngine
 from privplan.accountant.errors import InvalidInput, Unsupported
@@ -93,7 +93,7 @@ def test_known_numbers() -> None:
 )
 def test_each_direction_agrees_with_dp_accounting(rate: float, noise: float, runs: int) -> None:
     theirs = pld.from_gaussian_mechanism(noise, sampling_prob=rate).self_compose(runs)
-    loss = microsoft._poisson(ev.Poisson(rate, ev.Gaussian(noise)), "add-remove")
+    loss = microsoft_losses._poisson(ev.Poisson(rate, ev.Gaussian(noise)), "add-remove")
     for direction, pmf in ((loss.forwards, theirs._pmf_remove), (loss.backwards, theirs._pmf_add)):
         reach = microsoft._reach([loss], [runs], 0.01, 1e-8)
         result = microsoft._compose([direction], [runs], 0.01, 1e-8, reach).epsilon(1e-5)
@@ -110,14 +110,14 @@ def test_the_lower_end_is_that_of_removing_a_unit() -> None:
 
 def test_the_adding_loss_is_a_distribution_with_the_mean_it_claims() -> None:
     rate, noise = 0.2, 0.7
-    added = microsoft._AddedUnitLoss(rate, noise)
+    added = microsoft_losses._AddedUnitLoss(rate, noise)
     edges = np.linspace(-12.0, -math.log1p(-rate), 400_001)
     cdf = added.cdf(edges)
     assert cdf[0] == pytest.approx(0.0, abs=1e-9)
     assert cdf[-1] == 1.0
     assert np.all(np.diff(cdf) >= 0)
     mean = float(np.dot((edges[1:] + edges[:-1]) / 2, np.diff(cdf)))
-    assert mean == pytest.approx(microsoft._sampled_means(rate, noise)[1], abs=1e-7)
+    assert mean == pytest.approx(microsoft_losses._sampled_means(rate, noise)[1], abs=1e-7)
 
 
 @for_each(("rate", "noise"), [(0.01, 1.0), (0.3, 0.4), (0.9, 20.0)])
@@ -132,7 +132,7 @@ def test_means_against_quadrature(rate: float, noise: float) -> None:
     points = [-12 * noise, -3 * noise, 0, 0.5, 1, 1 + 3 * noise, 1 + 12 * noise]
     absent = quad(lambda x: npdf(x, 0, noise) * loss(x), points)
     present = quad(lambda x: npdf(x, 1, noise) * loss(x), points)
-    forward, backward = microsoft._sampled_means(rate, noise)
+    forward, backward = microsoft_losses._sampled_means(rate, noise)
     assert forward == pytest.approx(float((1 - rate) * absent + rate * present), rel=1e-9)
     assert backward == pytest.approx(float(-absent), rel=1e-9)
 
@@ -194,7 +194,7 @@ def test_pure_is_covered_and_has_no_lower_end(
 
 
 def test_the_reach_of_pure_mechanisms_is_from_the_true_divergence() -> None:
-    loss = microsoft._parameters(ev.Pure(10.0), "add-remove")
+    loss = microsoft_losses._parameters(ev.Pure(10.0), "add-remove")
     p, q = 1 / (1 + math.exp(-10)), 1 / (1 + math.exp(10))
     truth = math.log(p**2 / q + q**2 / p)
     assert loss.renyi(2) == pytest.approx(truth, rel=1e-12)

@@ -13,7 +13,8 @@ import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.errors import BudgetExceeded, InvalidInput
 from privplan.accountant.odometer import Odometer
-from privplan.accountant.odometer.adaptive_ledger import BUDGET_UNITS, EXHAUSTED, Balances
+from privplan.accountant.odometer.adaptive_ledger import UnitBalances
+from privplan.accountant.odometer.balances import BUDGET_UNITS, EXHAUSTED
 
 from ..cases import for_each
 from .odometers import SAMPLED
@@ -180,7 +181,7 @@ def test_every_unit_has_a_balance_on_top_of_what_touches_all():
 
 
 def test_balances_of_many_units_are_those_of_one_at_a_time():
-    pick, many = random.Random(1), Balances(2)
+    pick, many = random.Random(1), UnitBalances(2)
     names = [f"u{i}" for i in range(60)]
     slow = dict.fromkeys(names, (0, 0, 0))
     for _ in range(300):

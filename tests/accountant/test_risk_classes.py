@@ -1,4 +1,4 @@
-"""Attack risk of events known by bare numbers, of those that show nothing, and of rough deltas."""
+"""Attack risk of events known by stated numbers, of those that show nothing, of rough deltas."""
 
 from __future__ import annotations
 

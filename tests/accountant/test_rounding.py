@@ -22,7 +22,7 @@ def test_up_is_never_below_and_down_never_above(number: float, digits: int) -> N
 
 @given(numbers)
 def test_the_bare_number_is_read_back_and_never_below(number: float) -> None:
-    assert number <= float(rounding.bare(number)) <= number * (1 + 1e-5)
+    assert number <= float(rounding.plain(number)) <= number * (1 + 1e-5)
 
 
 def test_layout() -> None:
@@ -39,7 +39,7 @@ def test_layout() -> None:
 
 def test_infinite_ends() -> None:
     assert rounding.up(math.inf) == "infinite"
-    assert rounding.bare(math.inf) == "inf"
+    assert rounding.plain(math.inf) == "inf"
 
 
 def test_a_given_number_is_not_rounded_at_all() -> None:

@@ -17,7 +17,7 @@ from privplan.accountant.amplification.truncation import Cut, JoinDistribution
 from privplan.accountant.engines.pld.grid.noise import GaussianNoise, LaplaceNoise
 from privplan.accountant.engines.pld.pairs import truncated
 from privplan.accountant.engines.pld.pairs.registry import pairs
-from privplan.accountant.engines.pld.pairs.truncated import crowd_pairs
+from privplan.accountant.engines.pld.pairs.truncated import attained_plane_pairs
 
 from ..cases import for_each
 
@@ -132,7 +132,7 @@ def crowded(release, population, rate, batch, unit, law_q, point=(1.0, 0.0), axe
 @for_each("relation", RELATIONS)
 @for_each(("release", "norm_of"), [(ev.Gaussian(0.7), 2), (ev.Laplace(0.8), 1)])
 @for_each("batch", [2, 4, 8])
-def test_no_crowd_is_worse(release, norm_of, batch, relation):
+def test_no_other_design_is_worse(release, norm_of, batch, relation):
     """Forty units at one point, of any length, and a unit in any direction from there."""
     mechanism = pairs(ev.TruncatedPoisson(0.1, batch, 40, release), relation)
     bound, back = curve_of(mechanism.pair), curve_of(mechanism.pair.reverse())
@@ -155,18 +155,18 @@ def test_no_crowd_is_worse(release, norm_of, batch, relation):
         (LaplaceNoise(0.9), "zero-out"),
     ],
 )
-def test_crowds_are_attained(noise, relation):
+def test_designs_are_attained(noise, relation):
     """The pairs of the designs are those of data sets, on the same cells."""
     release = ev.Gaussian(0.8) if isinstance(noise, GaussianNoise) else ev.Laplace(0.9)
-    result = crowd_pairs(noise, 40, 0.1, 4, relation)
-    reach, width = noise.radius(truncated.CROWD_TAIL_MASS), noise.scale / truncated.CELLS_PER_BOUND
+    result = attained_plane_pairs(noise, 40, 0.1, 4, relation)
+    reach, width = noise.radius(truncated.PLANE_TAIL_MASS), noise.scale / truncated.CELLS_PER_BOUND
     parts = math.ceil(truncated.CELLS_PER_BOUND / noise.scale)
     axes = (
         np.arange(-12 * parts, 16 * parts) / parts,
         np.arange(-reach - 1.0 - width, reach + 1.0 + width, width)[1:-1],
     )
     designs = []
-    for c in truncated.CROWD_OFFSETS:
+    for c in truncated.UNIT_OFFSETS:
         s = math.sqrt(1.0 - c * c) if isinstance(noise, GaussianNoise) else 1.0 - c
         other = {"add-remove": None, "zero-out": (0.0, 0.0), "replace-one": (c, -s)}[relation]
         designs.append(((-c, s), other))

@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from privplan.fl.log.canonical import LOG
+from privplan.fl.log.hash_chain import LOG
 
 NOISY = (
     "round.intent.model_in",

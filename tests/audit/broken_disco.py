@@ -17,8 +17,9 @@ import numpy as np
 from privplan.accountant.mechanisms import Gaussian
 from privplan.fl.aggregation.share_sums import ShareAggregator
 from privplan.fl.disco import clip_rules, system
-from privplan.fl.disco.noise import NoiseTerms
+from privplan.fl.disco.noise import NoiseTerms, views_of
 from privplan.fl.disco.system import Disco
+from privplan.fl.disco.terms import DiscoTerms
 
 from .broken import no_clipping, noise_times
 
@@ -117,7 +118,7 @@ def unreleased_quantile():
         return clip_rules.from_count(clip, first, float(counts.sum()), len(counts))
 
     def of_sums(self, noise_multiplier):
-        return system.views_of(self.terms, noise_multiplier)
+        return views_of(self.terms.noise_terms, noise_multiplier)
 
     parts = contextlib.ExitStack()
     parts.enter_context(mock.patch.object(Disco, "_clip_from_count", exact))
@@ -139,12 +140,12 @@ def wrong_sign():
 
 def shared_in_the_clear():
     """A peer's noise is made to hide it in the sum, and every message is seen by itself."""
-    made = system._noise_terms
+    honest = DiscoTerms.noise_terms.func
 
-    def terms(setup, table, schedule):
-        return replace(made(setup, table, schedule), rule="shared")
+    def shared(self):
+        return replace(honest(self), rule="shared")
 
-    return mock.patch.object(system, "_noise_terms", terms)
+    return mock.patch.object(DiscoTerms, "noise_terms", property(shared))
 
 
 BUGS = {

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from privplan.fl.log.canonical import LOG, START, chained
+from privplan.fl.log.hash_chain import LOG, START, chained
 
 EARLIER: Final = Path(__file__).parent / "earlier" / "runs.zip"
 

@@ -37,7 +37,7 @@ from privplan.audit.budget import BudgetReport, Entry, Evidence, Ledger, audit_l
 from privplan.audit.budget.report import Chain
 from privplan.audit.findings import Finding
 from privplan.audit.hazards import RULES, facts_of
-from privplan.fl.log.canonical import LOG, START, chained
+from privplan.fl.log.hash_chain import LOG, START, chained
 
 SIGMA, CLIP, DELTA, USERS = 5.0, 0.1, 1e-5, 50
 LIMIT = 41

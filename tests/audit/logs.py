@@ -23,7 +23,7 @@ from privplan.accountant.records import (
     StreamRange,
 )
 from privplan.fl.log import LogWriter
-from privplan.fl.log.canonical import LOG, START, chained
+from privplan.fl.log.hash_chain import LOG, START, chained
 
 EVENT = ev.Poisson(0.5, ev.Gaussian(5.0))
 SECURE = Randomness("operating-system")

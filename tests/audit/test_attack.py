@@ -21,7 +21,7 @@ from privplan.audit.measurement import NOT_PROOF
 from privplan.audit.results import append_results, measurements_in
 from privplan.audit.verify import verify
 from privplan.fl.log import LogWriter, Sidecar
-from privplan.fl.log.canonical import LOG, SEALED
+from privplan.fl.log.hash_chain import LOG, SEALED
 
 from ..cases import for_each
 from . import ledgers, logs

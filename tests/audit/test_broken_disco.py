@@ -52,7 +52,7 @@ from privplan.audit.residual.tier import residual_tier
 from privplan.fl.disco import canary_runs
 from privplan.fl.disco.system import Disco
 from privplan.fl.log import read
-from privplan.fl.running.lifecycle import run
+from privplan.fl.running.run_and_resume import run
 
 from ..fl.disco_runs import Given, built, configuration, models_of, settings
 from .broken_disco import BUGS, STATED, broken_disco, classical_factor

@@ -20,7 +20,7 @@ from privplan.accountant.records import Population, Weights
 from privplan.audit.budget import audit_budget
 from privplan.audit.evidence import epsilon_total
 from privplan.audit.evidence.epsilon_total import MAX_EVENT_KINDS, _Classes, total
-from privplan.fl.log.canonical import LOG
+from privplan.fl.log.hash_chain import LOG
 
 from ..cases import for_each
 from .ledgers import (

@@ -15,7 +15,7 @@ from privplan.accountant import events as ev
 from privplan.accountant.mechanisms import FineGaussian, RoundDescription
 from privplan.accountant.records import Noise, RoundIntent, RunOpen, Sampling, Security, Weights
 from privplan.audit.budget import audit_budget
-from privplan.fl.log.canonical import LOG
+from privplan.fl.log.hash_chain import LOG
 
 from ..cases import for_each
 from .ledgers import (

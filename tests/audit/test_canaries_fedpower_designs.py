@@ -10,7 +10,7 @@ import pytest
 
 from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.audit.canaries import rehearse
-from privplan.fl.fedpower.canary_runs import RehearsedRemoval
+from privplan.fl.fedpower.canaries import RehearsedRemoval
 from privplan.fl.fedpower.utility import FedPowerUtility
 
 from ..cases import for_each

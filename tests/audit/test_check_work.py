@@ -10,7 +10,7 @@ import pytest
 
 from privplan import check
 from privplan.accountant import events as ev
-from privplan.accountant.work import work_of
+from privplan.accountant.work_limit import work_of
 from privplan.audit.check import bounds, proving
 from privplan.audit.check.check_result import CheckResult
 from privplan.audit.check.proving import MOST_CHECK_WORK

@@ -20,7 +20,7 @@ from privplan.cli.reports import forecast
 from privplan.fl.disco.noise import NoiseTerms, mechanism_of
 from privplan.fl.disco.settings import COUNT_PHASE
 from privplan.fl.running.forecast import told_every_message
-from privplan.fl.running.lifecycle import plan_run, run
+from privplan.fl.running.run_and_resume import plan_run, run
 
 from ..cases import for_each
 from ..fl.disco_runs import configuration

@@ -19,7 +19,7 @@ from privplan.audit.edits import edits_of
 from privplan.audit.residual.tier import residual_tier
 from privplan.audit.verify import verify
 from privplan.fl.disco.noise import NoiseTerms, mechanism_of, views_of
-from privplan.fl.running.lifecycle import run
+from privplan.fl.running.run_and_resume import run
 
 from ..accountant.participating import exact
 from ..cases import for_each

@@ -17,7 +17,7 @@ from privplan.audit.budget import audit_budget
 from privplan.audit.edits import edits_of
 from privplan.audit.report import read, render, verdict
 from privplan.audit.verify import verify
-from privplan.fl.running.lifecycle import run
+from privplan.fl.running.run_and_resume import run
 
 from ..cases import for_each
 from ..fl import configured

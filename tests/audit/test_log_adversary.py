@@ -20,7 +20,7 @@ from privplan.accountant.randomness import Streams, poisson
 from privplan.accountant.records import Evaluation, Normaliser, Sampling
 from privplan.audit.verify import verify
 from privplan.fl.log import LogWriter, Sidecar
-from privplan.fl.log.canonical import canonical
+from privplan.fl.log.hash_chain import canonical
 
 from ..cases import for_each
 from . import logs

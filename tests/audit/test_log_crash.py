@@ -20,7 +20,7 @@ from privplan.accountant.records import RoundIntent, RoundRelease, RunRecover
 from privplan.audit.verify import Verification, verify
 from privplan.fl.log import LogWriter, Sidecar, read
 from privplan.fl.log import append_file as disk_module
-from privplan.fl.log.canonical import LOG, SEALED
+from privplan.fl.log.hash_chain import LOG, SEALED
 
 from ..cases import for_each
 from . import logs

@@ -18,7 +18,7 @@ from privplan.audit.ledger.entries import Entry, Ledger
 from privplan.audit.verify import verify
 from privplan.fl.log import BadLine, LogWriter, append_post_processing, read
 from privplan.fl.log import append_file as append_module
-from privplan.fl.log.canonical import LOG
+from privplan.fl.log.hash_chain import LOG
 
 from ..cases import for_each
 from . import ledgers, logs

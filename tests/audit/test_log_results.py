@@ -23,7 +23,7 @@ from privplan.audit.results import (
 from privplan.audit.verify import verify
 from privplan.fl.log import BadLine, LogWriter, Sidecar
 from privplan.fl.log import append_file as disk_module
-from privplan.fl.log.canonical import LOG, SEALED
+from privplan.fl.log.hash_chain import LOG, SEALED
 
 from ..cases import for_each
 from . import logs

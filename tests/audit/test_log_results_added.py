@@ -24,7 +24,7 @@ from privplan.audit.results import (
 )
 from privplan.audit.verify import verify
 from privplan.fl.log import BadLine, LogWriter, read
-from privplan.fl.log.canonical import LOG
+from privplan.fl.log.hash_chain import LOG
 
 from ..cases import for_each
 from . import ledgers, logs

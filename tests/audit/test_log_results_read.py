@@ -27,7 +27,7 @@ from privplan.audit.results import (
     results_in,
 )
 from privplan.fl.log import LogWriter
-from privplan.fl.log.canonical import LOG
+from privplan.fl.log.hash_chain import LOG
 
 from ..cases import for_each
 from . import logs

@@ -20,7 +20,7 @@ from privplan.accountant.records import (
 from privplan.audit.verify import verify
 from privplan.fl.log import BadLine, LogWriter, Sidecar
 from privplan.fl.log.append_file import AppendFile
-from privplan.fl.log.canonical import LOG, SEALED
+from privplan.fl.log.hash_chain import LOG, SEALED
 
 from ..cases import for_each
 from . import logs

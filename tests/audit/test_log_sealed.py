@@ -13,7 +13,7 @@ import pytest
 
 from privplan.accountant.errors import InvalidInput
 from privplan.fl.log import LogWriter, Sidecar, commitment
-from privplan.fl.log.canonical import SEALED, canonical
+from privplan.fl.log.hash_chain import SEALED, canonical
 
 from ..cases import for_each
 from . import logs

@@ -15,7 +15,7 @@ from privplan.accountant.records import AuditResult
 from privplan.audit.verify import verify
 from privplan.fl.log import LogWriter
 from privplan.fl.log import signing as signing_module
-from privplan.fl.log.canonical import LOG, chained
+from privplan.fl.log.hash_chain import LOG, chained
 
 from . import logs
 

@@ -29,7 +29,7 @@ from privplan.accountant.records import (
 )
 from privplan.audit.verify import verify
 from privplan.fl.log import BadLine, LogWriter, decoding, read
-from privplan.fl.log.canonical import LOG, START, canonical, chained
+from privplan.fl.log.hash_chain import LOG, START, canonical, chained
 
 from ..cases import for_each
 from . import logs

@@ -26,7 +26,7 @@ from privplan.accountant.records import (
 from privplan.audit.verify import verify
 from privplan.fl.log import LogBroken, LogWriter, Sidecar
 from privplan.fl.log import append_file as disk_module
-from privplan.fl.log.canonical import LOG, SEALED, canonical
+from privplan.fl.log.hash_chain import LOG, SEALED, canonical
 
 from ..cases import for_each
 from . import logs

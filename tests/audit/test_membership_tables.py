@@ -21,7 +21,7 @@ from privplan.audit.measurement import Measurement
 from privplan.audit.results import measurements_in, results_in
 from privplan.audit.shadows import SerialExecutor
 from privplan.audit.verify import verify
-from privplan.fl.log.canonical import LOG, SEALED
+from privplan.fl.log.hash_chain import LOG, SEALED
 
 from ..cases import for_each
 from ..fl.tables.hospitals import MARKER, SCHEMA, configuration, listed, write

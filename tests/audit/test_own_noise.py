@@ -23,7 +23,7 @@ from privplan.accountant.errors import InvalidInput
 from privplan.accountant.mechanisms.product_rows import ProductRows, basis_steps
 from privplan.accountant.randomness import Streams
 from privplan.accountant.sensitivity.fedpower_views import revealed_probability
-from privplan.audit.attack_methods.own_noise import exact_rounds
+from privplan.audit.attack_methods.masks import exact_rounds
 from privplan.audit.demos.counting import delta_lower, delta_lower_known
 from privplan.audit.statistics import Counts, upper_rate
 from privplan.fl.canaries import simulate_rounds

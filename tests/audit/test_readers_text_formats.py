@@ -11,7 +11,7 @@ from privplan.accountant.events import NoGuarantee
 from privplan.audit.description.printed_number import PrintedNumber
 from privplan.audit.description.run_description import Phase, Reading
 from privplan.audit.readers import csv_history, jsonl_history, keyed_config, text_log
-from privplan.audit.readers.aliases import ALIASES, role_of
+from privplan.audit.readers.content import ALIASES, role_of
 
 from ..cases import for_each
 from .reader_samples import CONFIG, CSV, JSONL, OPACUS_LOG, PHASES_CSV

@@ -21,7 +21,7 @@ from privplan.accountant.errors import InvalidInput
 from privplan.audit.description.run_description import Reading
 from privplan.audit.readers import recognition
 from privplan.audit.readers.torch_archive import LEGACY_MAGIC, LEGACY_PROTOCOL
-from privplan.fl.log.canonical import START, chained
+from privplan.fl.log.hash_chain import START, chained
 
 from .reader_samples import OPAKE_STATE, SAMPLES, flower_state, svt_budget
 

@@ -17,7 +17,7 @@ from privplan.audit.residual import SEALED_REPORT, residual_tier, write_sealed_r
 from privplan.audit.residual.tier import judged
 from privplan.fl.files import atomic
 from privplan.fl.log import BadLine, LogWriter
-from privplan.fl.log.canonical import LOG, SEALED
+from privplan.fl.log.hash_chain import LOG, SEALED
 
 from ..cases import for_each
 from . import logs

@@ -12,8 +12,8 @@ import pytest
 from privplan.accountant.errors import InvalidInput
 from privplan.audit.budget import audit_budget
 from privplan.audit.edits import edits_of
-from privplan.fl.declarations.built_in import built_in
 from privplan.fl.declarations.declaration import Declaration
+from privplan.fl.declarations.packages import built_in
 from privplan.fl.frame import expected_log
 from privplan.fl.log import LogWriter
 from privplan.fl.running.preparation import prepare

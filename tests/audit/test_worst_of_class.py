@@ -1,4 +1,4 @@
-"""A bare number stands for a class of mechanisms: what its worst has is not what each has at least.
+"""A stated number stands for a class of mechanisms: what its worst has not all have.
 
 100 releases of 0.1-DP: the worst mechanism has epsilon 4.306 at 1e-5, and 100 releases with Laplace
 noise of scale 10, each of which is 0.1-DP, have 4.220 by dp_accounting.

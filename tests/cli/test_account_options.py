@@ -176,7 +176,7 @@ def test_the_shown_loader_of_a_rate_asks_the_data_how_many_they_are(run: Run) ->
         ((*NOISE, "--rate", "0", "--rounds", "9", "--sampling", "shuffled"), "above 0"),
         ((*RUN, "--mechanism", "laplacian"), "Did you mean --mechanism laplace"),
         ((*RUN, "--delta", "1e-3"), "1 / 60,000"),
-        ((*RUN, "--units", "70000"), "`units` is given beside `records`"),
+        ((*RUN, "--units", "70000"), "`units` is given with `records`"),
     ],
 )
 def test_options_that_describe_no_run(words: tuple[str, ...], said: str, refused: Refused) -> None:

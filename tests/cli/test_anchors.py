@@ -16,7 +16,7 @@ from privplan.audit.attack.tiers import TierFunctions
 from privplan.audit.results import append_results
 from privplan.audit.verify import verify
 from privplan.fl.log import LogWriter
-from privplan.fl.log.canonical import LOG
+from privplan.fl.log.hash_chain import LOG
 
 from ..audit import logs
 from ..audit.attacked import Stand, run_in
@@ -61,7 +61,7 @@ def signed(plain: Path, tmp_path: Path) -> Path:
 def sign(folder: Path, key: Ed25519PrivateKey) -> None:
     """Put a signature of all lines at the end."""
     from privplan.fl.log import signing
-    from privplan.fl.log.canonical import chained
+    from privplan.fl.log.hash_chain import chained
 
     head, lines = verify(folder).head or "", logs.lines_of(folder)
     line = chained(signing.signed(key, head).to_json(), len(lines), head)[0]
@@ -166,7 +166,7 @@ def test_a_line_behind_the_signature_is_an_error(judged: Callable[..., Any], sig
     sign(signed, KEY)
     logs.write_lines(signed, logs.lines_of(signed)[:-1])
     from privplan.audit.results import encoded
-    from privplan.fl.log.canonical import chained
+    from privplan.fl.log.hash_chain import chained
 
     less = replace(
         MEASURED, value=0.5, claimed=1.0

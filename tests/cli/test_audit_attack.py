@@ -17,7 +17,7 @@ from privplan.audit.residual.tier import ROUNDS_TESTED, VALUES_TESTED
 from privplan.audit.results import append_results, measurements_in
 from privplan.audit.verify import verify
 from privplan.cli.commands import audit_attack as audit_attack_command
-from privplan.fl.log.canonical import LOG
+from privplan.fl.log.hash_chain import LOG
 from privplan.fl.running import Configuration, ready_new_run
 from privplan.fl.running.session import execute
 

@@ -14,7 +14,7 @@ import pytest
 from privplan.accountant.records import Block, Tuning
 from privplan.audit.hazards import RULES
 from privplan.fl.log import LogWriter
-from privplan.fl.log.canonical import LOG
+from privplan.fl.log.hash_chain import LOG
 
 from ..audit.forged import earlier
 from ..audit.ledgers import (

@@ -11,7 +11,7 @@ import pytest
 
 from privplan.audit.verify import verify
 from privplan.fl.log import LogWriter
-from privplan.fl.log.canonical import LOG
+from privplan.fl.log.hash_chain import LOG
 from privplan.fl.log.reader import UNBEGUN
 
 from ..audit import logs

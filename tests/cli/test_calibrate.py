@@ -243,7 +243,7 @@ def test_delta_is_compared_with_the_units_where_no_records_are_given(
     small = run("calibrate", *target, "--units", "3", "--json").json
     assert not any("not stated" in sentence for sentence in small["assumptions"])
     assert "`units` must be" in refused("calibrate", *target, "--units", "0")
-    assert "beside `records`" in refused("calibrate", *TARGET, *EPOCHS, "--units", "50")
+    assert "with `records`" in refused("calibrate", *TARGET, *EPOCHS, "--units", "50")
     Path("privplan.toml").write_text("[calibrate]\nunits = 50\n")
     assert run("calibrate", *TARGET, *EPOCHS).code == 0  # flags silence the file
     assert "at least 1 / 50" in refused("calibrate", *target)

@@ -180,10 +180,10 @@ def test_the_flag_silences_a_schedule_of_the_file(run: Run, refused: Refused) ->
         ([*GRAM, "--unit", "user", "--silo-rows", "3"], "`silo-rows` is for the unit silo"),
         ([*GRAM, "--unit", "silo"], "`silo-rows` is missing"),
         ([*GRAM, "--unit", "user", "--rows-per-user", "0"], "`rows_per_user` must be"),
-        ([*GRAM, "--rounds", "3"], "`rounds` is given beside --release gram"),
-        ([*GRAM, "--rate", "1"], "`rate` is given beside --release gram"),
-        ([*GRAM, "--records", "60000"], "`records` is given beside --release gram"),
-        ([*GRAM, "--group", "2"], "`group` is given beside --release gram"),
+        ([*GRAM, "--rounds", "3"], "`rounds` is given with --release gram"),
+        ([*GRAM, "--rate", "1"], "`rate` is given with --release gram"),
+        ([*GRAM, "--records", "60000"], "`records` is given with --release gram"),
+        ([*GRAM, "--group", "2"], "`group` is given with --release gram"),
         ([*GRAM, "--mechanism", "gauss"], "Did you mean --mechanism gaussian"),
         (["--rate", "1", "--rounds", "1", "--classes", "3"], "`classes` is given without"),
         (["--rate", "1", "--rounds", "1", "--unit", "user"], "`unit` is given without"),
@@ -209,7 +209,7 @@ def test_the_file_may_describe_the_release_and_flags_outrank_it(run: Run, refuse
     usual = run("calibrate", *TARGET, "--rate", "1", "--rounds", "3", "--json").json["result"]
     assert usual["rounds"] == 3
     said = refused("calibrate", *TARGET, "--dimension", "20", "--rounds", "3")
-    assert "`rounds` is given beside --release gram" in said
+    assert "`rounds` is given with --release gram" in said
 
 
 def test_the_pages_give_numbers_that_are_computed(run: Run) -> None:

@@ -26,7 +26,7 @@ def test_every_topic_of_the_help_exists(run: Run) -> None:
         "run",
     }
     general |= {"attack", "log", "statistics", "check", "causes", "opacus", "dp-sgd", "events"}
-    general |= {"matrix", "models", "tables"}
+    general |= {"matrix", "models", "tables", "words"}
     assert set(topics.TOPICS) == general | {"uldp-fl", "flame", "disco", "fedpower", "delm"}
     helped = "".join(run("explain", "--help").out.split())  # a line may break at a hyphen
     assert ",".join(topics.TOPICS) in helped
@@ -146,7 +146,7 @@ def test_the_page_of_a_run_names_who_sees_what_without_a_server(run: Run) -> Non
 
 def test_the_pages_name_every_observer_and_whom_each_system_judges() -> None:
     """Names come from the code, so that one that is added is missed here."""
-    from privplan.fl.declarations.built_in import built_in
+    from privplan.fl.declarations.packages import built_in
     from privplan.fl.declarations.registry import keys_by_table
     from privplan.fl.observers.names import COLLUDING, MODEL, OBSERVERS
 
@@ -164,7 +164,7 @@ def test_the_pages_name_every_observer_and_whom_each_system_judges() -> None:
 
 def test_the_page_of_a_run_names_every_file_that_is_left() -> None:
     from privplan.audit.residual import SEALED_REPORT
-    from privplan.fl.log.canonical import LOG, SEALED
+    from privplan.fl.log.hash_chain import LOG, SEALED
 
     left = topics.page("run").split("What a run leaves in DIR")[1].split("Before it begins.")[0]
     for name in (LOG, SEALED, SEALED_REPORT, "model.npz", "metrics.json", "config.toml"):

@@ -264,10 +264,10 @@ def test_an_interruption_outside_of_the_rounds_says_how_to_go_on(
 ) -> None:
     """After the log was made, after the configuration was kept, and after the last line."""
     from privplan.cli.reports import run as run_report
-    from privplan.fl.running import starting, warnings
+    from privplan.fl.running import begin_or_resume, warnings
 
     if moment == "log":
-        owner, name = starting, "save_configuration"
+        owner, name = begin_or_resume, "save_configuration"
     elif moment == "configuration":
         owner, name = warnings, "warnings_of"
     else:

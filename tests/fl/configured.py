@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from privplan.fl.declarations.built_in import built_in
+from privplan.fl.declarations.packages import built_in
 from privplan.fl.settings.file import parse
 from privplan.fl.settings.schema import Settings
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from privplan.fl.log import LogWriter
 from privplan.fl.running.preparation import prepare
-from privplan.fl.running.session import RunResult, execute
+from privplan.fl.running.run_records import RunResult
+from privplan.fl.running.session import execute
 from privplan.fl.settings.schema import Settings
 
 from .configured import read

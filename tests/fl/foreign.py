@@ -15,8 +15,7 @@ from typing import Any
 
 import pytest
 
-from privplan.fl.declarations.built_in import built_in
-from privplan.fl.declarations.packages import ENTRY_POINT_GROUP
+from privplan.fl.declarations.packages import ENTRY_POINT_GROUP, built_in
 
 ROOT = Path(__file__).parents[2]
 BROUGHT = Path(__file__).parent / "brought"

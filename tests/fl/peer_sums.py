@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from privplan.fl.crypto import keys
-from privplan.fl.crypto.fixed_point import FixedPoint
+from privplan.fl.crypto.fixed_point_sums import FixedPoint
 from privplan.fl.parties.network import Network
 from privplan.fl.secagg.decentralised import (
     Confirmation,

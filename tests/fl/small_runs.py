@@ -16,7 +16,8 @@ from privplan.fl.frame.model import model_digest
 from privplan.fl.log import LogWriter, read
 from privplan.fl.running.checkpoint import CHECKPOINT_FILE, MODEL_FILE, Checkpoint
 from privplan.fl.running.preparation import prepare, randomness
-from privplan.fl.running.session import RunResult, execute
+from privplan.fl.running.run_records import RunResult
+from privplan.fl.running.session import execute
 from privplan.fl.settings.schema import (
     DataSettings,
     PrivacySettings,

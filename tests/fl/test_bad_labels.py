@@ -108,7 +108,7 @@ def test_times_and_events_have_no_bad_labels() -> None:
         ({"bad_labels": 0.5}, "lacks `bad_silos`"),
         ({"bad_silos": 0.5, "bad_labels": 1.5}, "bad_labels"),
         ({"bad_silos": 0.5, "bad_labels": 0.5, "name": "emnist", "path": "x"}, "measures nothing"),
-        ({"allocation": "classes-1", "labels_per_user": 2}, "beside `labels_per_user`"),
+        ({"allocation": "classes-1", "labels_per_user": 2}, "with `labels_per_user`"),
         ({"allocation": "classes-3"}, "Did you mean"),
         ({"name": "ratings", "path": "u.data", "users": 9, "bad_silos": 0.1}, "ratings"),
     ],

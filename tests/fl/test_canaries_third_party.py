@@ -29,8 +29,8 @@ from privplan.fl.canaries import (
     canary_rows,
     canary_training,
 )
-from privplan.fl.declarations.built_in import built_in
 from privplan.fl.declarations.declaration import Declaration
+from privplan.fl.declarations.packages import built_in
 from privplan.fl.frame.model import Round, model_digest
 from privplan.fl.frame.private_system import PrivateSystem
 from privplan.fl.frame.promise import TRAINING_PHASE

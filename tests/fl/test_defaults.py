@@ -7,8 +7,8 @@ import math
 import pytest
 
 from privplan.accountant.errors import InvalidInput
-from privplan.fl.declarations.built_in import built_in
 from privplan.fl.declarations.dataset_defaults import DATASETS_WITH_DEFAULTS, dataset_defaults
+from privplan.fl.declarations.packages import built_in
 from privplan.fl.declarations.registry import declaration_of
 
 from ..cases import for_each
@@ -114,11 +114,11 @@ def test_users_are_counted() -> None:
 
 
 def test_names_are_those_of_a_configuration() -> None:
-    from privplan.fl.declarations import toml_words
+    from privplan.fl.declarations import toml_key
 
-    assert set(DATASETS_WITH_DEFAULTS) == set(toml_words.DATASETS) - {
-        toml_words.RATINGS,
-        toml_words.TABLE,
+    assert set(DATASETS_WITH_DEFAULTS) == set(toml_key.DATASETS) - {
+        toml_key.RATINGS,
+        toml_key.TABLE,
     }
 
 

@@ -16,7 +16,7 @@ from privplan.audit.budget import audit_budget
 from privplan.fl.delm.measure import minimised
 from privplan.fl.delm.settings import DelmSettings
 from privplan.fl.log import read
-from privplan.fl.running.lifecycle import run
+from privplan.fl.running.run_and_resume import run
 from privplan.fl.statistics.finished_run import fit_recorder, statistics_of_run
 from privplan.fl.statistics.ridge import logistic_weights, ridge_weights
 

@@ -21,7 +21,7 @@ from privplan.fl.canaries import PUBLIC_DATASETS
 from privplan.fl.disco import canaries, canary_runs
 from privplan.fl.disco.canary_training import CanaryTraining
 from privplan.fl.disco.updates import clipped_by_tensor
-from privplan.fl.running.lifecycle import run
+from privplan.fl.running.run_and_resume import run
 
 from ..cases import for_each
 from ..chance import limits

@@ -146,7 +146,9 @@ def test_a_peer_learns_no_more_than_is_accounted(peers: int, told: int, variant:
 def test_claims_are_those_of_the_experiments(variant: str) -> None:
     system = built(settings(*VARIANTS[variant], silos=5), rows=np.zeros((5, 2)))
     plan = system.promise.plan
-    for observer, event in views_of(system.terms, system.promise.noise_multiplier).items():
+    for observer, event in views_of(
+        system.terms.noise_terms, system.promise.noise_multiplier
+    ).items():
         alone = pp.account(ev.Repeat(3, event), delta=DELTA, neighbours="replace-one")
         assert plan.guarantees[observer].epsilon.upper >= alone.epsilon.lower
         assert plan.guarantees[observer].epsilon.upper <= alone.epsilon.upper * (1.0 + 1e-9)

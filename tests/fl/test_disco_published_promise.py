@@ -21,7 +21,7 @@ from privplan.fl.disco import published
 from privplan.fl.disco.published import PublishedDisco, radii
 from privplan.fl.disco.published_noise import published_claim, published_multiplier
 from privplan.fl.disco.settings import DiscoSettings
-from privplan.fl.log.canonical import LOG
+from privplan.fl.log.hash_chain import LOG
 from privplan.fl.running.checkpoint import CHECKPOINT_FILE, Checkpoint
 from privplan.fl.settings.schema import SecuritySettings
 

@@ -10,9 +10,9 @@ import pytest
 from privplan.accountant import events as ev
 from privplan.accountant.amplification.shuffling.double import overflow_probability
 from privplan.accountant.errors import InvalidInput, PrivplanError
-from privplan.fl.flame.settings import FlameSettings
+from privplan.fl.flame.padding import OVERFLOW_PART, USUAL_PADDING_FACTOR
+from privplan.fl.flame.settings import FlameSettings, Protocol
 from privplan.fl.flame.system import Flame
-from privplan.fl.flame.terms import OVERFLOW_PART, USUAL_PADDING_FACTOR, Protocol
 from privplan.fl.running.preparation import prepare
 from privplan.fl.settings.schema import SecuritySettings
 

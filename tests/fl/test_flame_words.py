@@ -14,7 +14,7 @@ from scipy.stats import binomtest, chisquare
 from privplan.accountant import events as ev
 from privplan.accountant.mechanisms import Gate, ResponseMessages, RoundDescription, Ticket
 from privplan.accountant.randomness import Streams
-from privplan.fl.flame.terms import unbiased_sums, words_of
+from privplan.fl.flame.message_sums import unbiased_sums, words_of
 
 from ..accountant.mechanism_tickets import Memory
 from ..cases import for_each

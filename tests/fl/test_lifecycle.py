@@ -228,12 +228,12 @@ def test_a_run_in_another_thread_is_a_run() -> None:
 
 
 def test_an_interruption_before_the_run_was_begun(monkeypatch: pytest.MonkeyPatch) -> None:
-    from privplan.fl.running import starting
+    from privplan.fl.running import begin_or_resume
 
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(starting, "save_configuration", interrupted)
+    monkeypatch.setattr(begin_or_resume, "save_configuration", interrupted)
     with pytest.raises(RunInterrupted, match=r"No round was under way\. Begin it again"):
         pp.run(ward(), "out")
     assert not Path("out").exists()

@@ -16,8 +16,8 @@ import privplan as pp
 from privplan.accountant import records
 from privplan.accountant.errors import InvalidInput
 from privplan.accountant.mechanisms import Gaussian
-from privplan.fl.declarations.built_in import built_in
 from privplan.fl.declarations.declaration import Declaration
+from privplan.fl.declarations.packages import built_in
 from privplan.fl.frame.model import Round, model_digest
 from privplan.fl.frame.phases import Phase
 from privplan.fl.frame.rounds import Draft

@@ -21,7 +21,7 @@ from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput, ProtocolFault
 from privplan.accountant.mechanisms import Gate, LaplaceMessages, RoundDescription
 from privplan.accountant.randomness import Streams
-from privplan.fl.crypto.fixed_point import FixedPoint
+from privplan.fl.crypto.fixed_point_sums import FixedPoint
 from privplan.fl.crypto.keys import Identity
 from privplan.fl.disco import float_shares
 from privplan.fl.fedpower.noise_removal.driver import NoiseRemoval

@@ -18,7 +18,10 @@ from torch import nn
 from privplan.accountant.errors import InvalidInput
 from privplan.fl.models import MODELS, Model, layers, model_named, registry
 from privplan.fl.models import model as model_module
-from privplan.fl.models.draws import (
+from privplan.fl.models.images import ChannelDropout
+from privplan.fl.models.layers import ALIGNED, Dropout, Weights
+from privplan.fl.models.losses import BinaryCrossEntropy, CoxPartialLikelihood, CrossEntropy
+from privplan.fl.models.training_draws import (
     DROPOUT_LEVELS,
     Draws,
     child_keys,
@@ -26,9 +29,6 @@ from privplan.fl.models.draws import (
     random_words,
     unit_keys,
 )
-from privplan.fl.models.images import ChannelDropout
-from privplan.fl.models.layers import ALIGNED, Dropout, Weights
-from privplan.fl.models.losses import BinaryCrossEntropy, CoxPartialLikelihood, CrossEntropy
 
 from ..cases import for_each
 from .networks import mix, network

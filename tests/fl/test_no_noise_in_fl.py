@@ -60,7 +60,7 @@ LISTED = """
 the first iterate, which is public
     fedpower/iterate.py call.integers call.permutation numpy.random numpy.random.default_rng
 an attacker's directions, which are public
-    fedpower/canary_runs.py call.integers call.normal call.permutation numpy.random
+    fedpower/canaries.py call.integers call.normal call.permutation numpy.random
         numpy.random.Generator
 an attacker's signs and favoured coordinates
     flame/canary_patterns.py call.random numpy.random numpy.random.Generator

@@ -139,7 +139,7 @@ def test_as_many_collude_as_are_named() -> None:
 
 def test_more_than_collude_or_masks_bear_cannot_be_named() -> None:
     text = refused(privacy='noise_multiplier = 5\nobserver = "server+2"', security="colluders = 1")
-    assert "names server+2 in [privacy] beside colluders = 1 in [security]" in text
+    assert "names server+2 in [privacy] with colluders = 1 in [security]" in text
     security = 'aggregation = "masked"\ndropouts = 2\ncolluders = 2'
     assert "stay and tell nothing" in refused(security=security)
 

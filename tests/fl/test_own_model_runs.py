@@ -17,10 +17,10 @@ from privplan.accountant.errors import InvalidInput, PrivplanError, Unsupported
 from privplan.audit.budget import audit_budget
 from privplan.fl.declarations.own_code import CodeFile
 from privplan.fl.observers.assumptions import CODE_OF_OWNER
-from privplan.fl.running import RunInterrupted, given_model
+from privplan.fl.running import RunInterrupted, model_from_program
 from privplan.fl.running.checkpoint import Checkpoint
 from privplan.fl.running.configuration import Configuration
-from privplan.fl.running.given_model import with_given_model
+from privplan.fl.running.model_from_program import with_given_model
 from privplan.fl.running.toml_writer import toml_bytes
 from privplan.fl.settings.file import parse
 
@@ -342,9 +342,11 @@ def test_a_function_whose_file_was_edited_since_has_no_digest_of_that_file() -> 
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
-    assert given_model._digest(module.loss, "loss") == CodeFile.digest_at(Path("code/later.py"))
+    assert model_from_program._digest(module.loss, "loss") == CodeFile.digest_at(
+        Path("code/later.py")
+    )
     Path("code/later.py").write_text(Path("code/later.py").read_text().replace("0.5", "0.7"))
-    said = given_model._digest(module.loss, "loss")
+    said = model_from_program._digest(module.loss, "loss")
     assert said is not None
     assert said.startswith("architecture-sha256:")
     del sys.modules[spec.name]
@@ -362,7 +364,7 @@ class Factor:
 
 
 def test_a_loss_that_is_an_object_is_known_by_what_it_holds() -> None:
-    digests = [given_model._digest(Factor(factor), "loss") for factor in (1.0, 1.0, 100.0)]
+    digests = [model_from_program._digest(Factor(factor), "loss") for factor in (1.0, 1.0, 100.0)]
     assert digests[0] == digests[1] != digests[2]
 
 

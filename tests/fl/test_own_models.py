@@ -16,7 +16,7 @@ from torch import nn
 
 from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.fl.models.own_model import OwnModel
-from privplan.fl.models.own_models import architecture_digest, own_model
+from privplan.fl.models.own_model_building import architecture_digest, own_model
 from privplan.fl.training import deltas
 from privplan.fl.training.deltas import gradients, local_deltas, per_example_gradients
 from privplan.fl.training.threads import one_thread

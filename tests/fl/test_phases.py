@@ -19,7 +19,7 @@ from privplan.accountant.mechanisms import Gate
 from privplan.accountant.odometer import Odometer
 from privplan.accountant.plan import PlannedPhase
 from privplan.audit.verify import verify
-from privplan.fl.declarations.built_in import built_in
+from privplan.fl.declarations.packages import built_in
 from privplan.fl.frame.phases import (
     Phase,
     PhaseOutcome,

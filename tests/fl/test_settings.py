@@ -10,8 +10,8 @@ import pytest
 
 from privplan.accountant.errors import InvalidInput, PrivplanError
 from privplan.accountant.toml_source import MAX_TOML_BYTES
-from privplan.fl.declarations import toml_words
-from privplan.fl.declarations.built_in import built_in
+from privplan.fl.declarations import toml_key
+from privplan.fl.declarations.packages import built_in
 from privplan.fl.declarations.registry import keys_by_table
 from privplan.fl.settings import schema
 from privplan.fl.settings.file import parse, read_settings
@@ -54,7 +54,7 @@ def test_what_is_left_out_is_filled_in() -> None:
     assert found.privacy.unit == "user"
     assert found.privacy.delta == 1e-5
     assert found.training.clip > 0.0
-    assert found.training.model in toml_words.MODELS
+    assert found.training.model in toml_key.MODELS
     assert read(run='system = "uldp-avg"').run.rounds >= 1
 
 
@@ -308,7 +308,7 @@ CONTRADICTIONS: list[tuple[str, dict[str, str]]] = [
         {"run": 'system = "fedavg"', "privacy": "", "training": "clip = 1"},
     ),
     (
-        "gives `epsilon` in [privacy] beside as_published",
+        "gives `epsilon` in [privacy] with as_published",
         {"run": NAIVE, "uldp": "as_published = true"},
     ),
     ("asks for device", {"run": 'system = "uldp-avg"\ndevice = "cuda"'}),
@@ -360,7 +360,7 @@ def test_the_models_and_the_data_sets_are_those_that_exist() -> None:
     from privplan.fl.models.losses import NAMED_LOSSES
     from privplan.fl.models.registry import NAMES_OF_LOSSES_OF_NUMBERS
 
-    assert set(toml_words.MODELS) == set(MODELS)
-    assert tuple(toml_words.LOSSES) == tuple(NAMED_LOSSES)
-    assert toml_words.LOSSES_OF_NUMBERS == NAMES_OF_LOSSES_OF_NUMBERS
-    assert set(toml_words.DATASETS) - {toml_words.RATINGS, toml_words.TABLE} == set(NAMES)
+    assert set(toml_key.MODELS) == set(MODELS)
+    assert tuple(toml_key.LOSSES) == tuple(NAMED_LOSSES)
+    assert toml_key.LOSSES_OF_NUMBERS == NAMES_OF_LOSSES_OF_NUMBERS
+    assert set(toml_key.DATASETS) - {toml_key.RATINGS, toml_key.TABLE} == set(NAMES)

@@ -10,7 +10,7 @@ import pytest
 from privplan.accountant.mechanisms import NoisyGram
 from privplan.audit.budget import audit_budget
 from privplan.audit.edits import edits_of
-from privplan.fl.running.lifecycle import run
+from privplan.fl.running.run_and_resume import run
 from privplan.fl.settings.schema import Settings
 
 from ..cases import for_each

@@ -15,7 +15,7 @@ from privplan.fl.declarations.registry import declaration_of
 from privplan.fl.frame.expected_log import NotStated, first_of, phase_of
 from privplan.fl.log import read
 from privplan.fl.running.checkpoint import MODEL_FILE, Checkpoint
-from privplan.fl.running.lifecycle import run
+from privplan.fl.running.run_and_resume import run
 from privplan.fl.settings.schema import Settings
 
 from ..cases import for_each

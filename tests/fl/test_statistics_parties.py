@@ -11,7 +11,7 @@ import pytest
 from privplan.accountant import records
 from privplan.accountant.errors import MissingParty
 from privplan.accountant.mechanisms import NoisyGram
-from privplan.fl.running.lifecycle import resume, run
+from privplan.fl.running.run_and_resume import resume, run
 from privplan.fl.settings.schema import Settings
 
 from ..cases import for_each

@@ -14,7 +14,7 @@ from privplan.accountant import records
 from privplan.audit.verify import verify
 from privplan.fl.running import Configuration, ready_to_resume
 from privplan.fl.running.checkpoint import EARLY_FILE, MODEL_FILE, Checkpoint
-from privplan.fl.running.lifecycle import resume
+from privplan.fl.running.run_and_resume import resume
 
 from ..cases import for_each
 from ..cli.killing import at_each_write

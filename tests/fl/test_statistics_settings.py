@@ -12,8 +12,8 @@ pytest.importorskip("sklearn")
 from privplan.accountant.errors import InvalidInput, PrivplanError
 from privplan.audit.budget import audit_budget
 from privplan.audit.ledger.gram_facts import MAX_USABLE_FACT
-from privplan.fl.running.lifecycle import run
 from privplan.fl.running.preparation import prepare
+from privplan.fl.running.run_and_resume import run
 from privplan.fl.statistics.settings import MAX_FACT, RULES, StatisticsSettings
 
 from ..cases import for_each

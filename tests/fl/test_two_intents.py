@@ -23,11 +23,12 @@ from privplan.audit.edits import edits_of
 from privplan.audit.verify import verify
 from privplan.fl.frame.rounds import planned_release
 from privplan.fl.log import LogWriter
-from privplan.fl.log.canonical import LOG
+from privplan.fl.log.hash_chain import LOG
 from privplan.fl.running.forecast import forecast
 from privplan.fl.running.preparation import prepare, randomness
 from privplan.fl.running.resumption import prepare_resumption
-from privplan.fl.running.session import RunResult, execute
+from privplan.fl.running.run_records import RunResult
+from privplan.fl.running.session import execute
 from privplan.fl.settings.schema import Settings
 
 from ..accountant.mechanism_tickets import Memory

@@ -16,6 +16,7 @@ from privplan.accountant.mechanisms.clip import Sparse
 from privplan.accountant.odometer import Odometer
 from privplan.accountant.plan.banded_strategy import error_ratio, error_ratio_to_everybody
 from privplan.accountant.records import RoundIntent, RoundRelease
+from privplan.fl.declarations.stated_settings import StatedSettings
 from privplan.fl.frame.rounds import simulated_rounds
 from privplan.fl.running.forecast import forecast
 from privplan.fl.running.preparation import prepare
@@ -150,7 +151,7 @@ def test_each_cohort_is_a_third_of_the_users_and_bands_as_many_as_may_be() -> No
     def read(_: str, key: str) -> Any:
         return {"cohorts": 12, "bands": None, "blocks": 4, "rounds": 24}[key]
 
-    assert Schedule.of(read) == Schedule(24, 6, 12, 4)
+    assert Schedule.of(StatedSettings(read)) == Schedule(24, 6, 12, 4)
 
 
 def test_nothing_is_remembered_behind_the_last_round() -> None:

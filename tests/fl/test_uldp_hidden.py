@@ -70,8 +70,8 @@ def test_a_round_is_the_plain_computation_bit_for_bit(step, tiny, hidden, run, r
     federation = tiny(users=7, silos=3, records=60)
     system = hidden(federation, step=step)
     models, _ = run(system, rounds=2)
-    multiple = system.terms.multiple
-    shares = weights(federation, system.terms.count_cap)
+    multiple = system.protocol_terms.multiple
+    shares = weights(federation, system.protocol_terms.count_cap)
     mechanism = system.mechanism(5.0)
     for number, (rows, drawn, _, found) in enumerate(rounds):
         wanted = [sum(column) for column in zip(*drawn, strict=True)]
@@ -92,7 +92,7 @@ def test_without_much_noise_it_is_what_floats_give(tiny, hidden, run):
     models, _ = run(system, rounds=1)
     clip, local = 0.25, system.setup.local
     wanted = np.zeros(4)
-    shares = weights(federation, system.terms.count_cap)
+    shares = weights(federation, system.protocol_terms.count_cap)
     for user in range(7):
         for silo in range(3):
             own = np.flatnonzero((federation.user == user) & (federation.silo == silo))
@@ -122,7 +122,8 @@ def test_a_user_who_goes_moves_the_sum_by_less_than_the_clip(tiny, hidden, run, 
     (_, noise, _, whole), (_, other, _, without) = rounds
     assert noise == other  # of equal seeds
     moved = [a - b for a, b in zip(whole, without, strict=True)]
-    assert 0 < sum(m * m for m in moved) < (system.terms.multiple * system.terms.largest) ** 2
+    agreed = system.protocol_terms
+    assert 0 < sum(m * m for m in moved) < (agreed.multiple * agreed.largest) ** 2
     clip = Fraction(0.25)
     assert sum(m * m for m in moved) * system.mechanism(5.0).step ** 2 < clip**2
 
@@ -161,11 +162,11 @@ def test_the_log_holds_the_protocol_and_no_count(tiny, hidden, run):
     opening = system.opening()
     assert opening.aggregation == "private-weighting"
     assert opening.security is not None
-    assert opening.security == system.terms.security()
+    assert opening.security == system.protocol_terms.security()
     assert (opening.security.noise, opening.security.count_limit) == ("every-residue", 40)
     _, log = run(system, rounds=1)
     (intent,) = log.intents
-    assert intent.noise.grid * system.terms.multiple <= 2 * system.mechanism(5.0).unit_grid
+    assert intent.noise.grid * system.protocol_terms.multiple <= 2 * system.mechanism(5.0).unit_grid
     assert intent.noise.shares == 3
     assert intent.weights.rule == "records"
 

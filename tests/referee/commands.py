@@ -1,4 +1,4 @@
-"""Section `commands`: what every command prints, as JSON, as text, and as the bare number."""
+"""Section `commands`: what every command prints, as JSON, as text, and as the stated number."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ def _audit(rng: Rng) -> Case:
 
 
 def _forecast(rng: Rng) -> Case:
-    from privplan.fl.declarations.built_in import built_in
+    from privplan.fl.declarations.packages import built_in
 
     text = configuration(varied(rng.choice(list(built_in())), rng))
     words = rng.choice((["run", "run.toml", "--dry-run"], ["plan", "run.toml"]))

@@ -197,7 +197,7 @@ def _options(rng: random.Random) -> Case:
 
 
 def _configurations(rng: random.Random) -> Case:
-    from privplan.fl.declarations.built_in import built_in
+    from privplan.fl.declarations.packages import built_in
     from privplan.fl.declarations.registry import keys_by_table
 
     declared = built_in()[rng.choice(list(built_in()))]
@@ -379,7 +379,7 @@ def _logs(rng: random.Random) -> Case:
 
 def edited(folder: Path, edit: str, seed: int) -> None:
     """Damage the log in a folder, or forge it: then its chain is whole."""
-    from privplan.fl.log.canonical import chained
+    from privplan.fl.log.hash_chain import chained
 
     rng, path = random.Random(seed), folder / "log.jsonl"
     lines = path.read_text().splitlines()
@@ -478,7 +478,7 @@ def _edges() -> Iterator[Case]:
     """Yield the numbers just outside of each range of a configuration, a description, an event."""
     from privplan.accountant import events as ev
     from privplan.audit.description.keys import KEYS
-    from privplan.fl.declarations.built_in import built_in
+    from privplan.fl.declarations.packages import built_in
     from privplan.fl.declarations.registry import keys_by_table
 
     for table, keys in keys_by_table().items():

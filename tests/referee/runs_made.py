@@ -93,7 +93,7 @@ def least(system: str) -> Tables:
 
 def varied(system: str, rng: random.Random) -> Tables:
     """Return a configuration of a system with some of what it can be set to, drawn."""
-    from privplan.fl.declarations.built_in import built_in
+    from privplan.fl.declarations.packages import built_in
 
     declared, tables = built_in()[system], least(system)
     tables["data"]["seed"] = rng.randint(0, 9)
@@ -229,7 +229,7 @@ def _made(system: str, rng: random.Random, folder: Path) -> str:
 
 
 def _systems() -> list[str]:
-    from privplan.fl.declarations.built_in import built_in
+    from privplan.fl.declarations.packages import built_in
 
     systems = list(built_in())
     others = [name for name in systems if not name.startswith(HAVE_EARLIER)]

@@ -2,11 +2,11 @@
 
 Each message is sorted into one of a few numbered bins, and the analyzer adds the numbers up.  That
 is a post-processing of the shuffled messages, so whatever tells two data sets apart by the sum
-tells the mechanism's outputs apart.  The bins follow the likelihood ratio against the crowd, in
+tells the mechanism's outputs apart.  The bins follow the likelihood ratio against the others, in
 even steps, so that the sum is close to the optimal statistic (sum of the ratios).
 
-The data sets: all others at one value, which the crowd then hides behind.  For noise that is 0
-(one neighbour is one of the crowd, the other lies at 1) or 1/2 (the neighbours lie at 0 and 1);
+The data sets: all others at one value, among whom the unit hides.  For noise that is 0
+(one neighbour is one of the others, the other lies at 1) or 1/2 (the neighbours lie at 0 and 1);
 for randomized response a third category (or, with two, the other one).
 
 Both laws are bounded by `lattice`: P from below and Q from above, so a pair says nothing about the
@@ -56,7 +56,7 @@ def attained_pairs(randomizer: Randomizer | None, users: int) -> tuple[LogPair, 
     """Return pairs that one shuffled round attains on concrete data, for lower bounds.
 
     Each (log P, log Q) holds for that order alone and lies below what the analyzer can do; the
-    relation is replace-one.  None (a bare local epsilon names no mechanism) gives no pair.
+    relation is replace-one.  None (a stated local epsilon names no mechanism) gives no pair.
 
     >>> from .randomizers import ResponseRandomizer
     >>> pairs = attained_pairs(ResponseRandomizer(1.0, 3), 10_000)
@@ -67,16 +67,16 @@ def attained_pairs(randomizer: Randomizer | None, users: int) -> tuple[LogPair, 
     pairs: list[LogPair] = []
     if users <= MAX_ATTAINED_USERS:
         for bins in _tests(randomizer, users):
-            pairs += summed_pairs([Part(bins.crowd, users - 1)], bins, 1)
+            pairs += summed_pairs([Part(bins.others, users - 1)], bins, 1)
     return tuple(pairs)
 
 
-def summed_pairs(crowd: Sequence[Part], bins: Bins, copies: int) -> tuple[LogPair, LogPair]:
+def summed_pairs(others: Sequence[Part], bins: Bins, copies: int) -> tuple[LogPair, LogPair]:
     """Return the pairs (P, Q) and (Q, P) of the sum of all bin numbers.
 
-    P adds `copies` messages of the first neighbour to the `crowd`, Q as many of the second.
+    P adds `copies` messages of the first neighbour to the `others`, Q as many of the second.
     """
-    laws = [law_of_sum([*crowd, Part(law, copies)]) for law in (bins.first, bins.second)]
+    laws = [law_of_sum([*others, Part(law, copies)]) for law in (bins.first, bins.second)]
     lowest = max(law.first for law in laws)
     highest = max(min(law.last for law in laws), lowest - 1)  # nothing, where they lie apart
     # P by its lower bounds against Q by its upper ones: no hockey stick of the pair is too large.
@@ -134,13 +134,13 @@ def _merged(log_p: FloatArray, log_q: FloatArray) -> LogPair:
 
 @dataclass(frozen=True, eq=False)
 class Bins:
-    """Masses of the bins: of a message of the crowd, of the two neighbours, and of the middle.
+    """Masses of the bins: of a message of the others, of the two neighbours, and of the middle.
 
     The middle is the value 1/2, or a category at random; except for Gaussian noise that is also
     the law of a dummy from the blanket.
     """
 
-    crowd: FloatArray
+    others: FloatArray
     first: FloatArray
     second: FloatArray
     middle: FloatArray
@@ -162,13 +162,13 @@ def _tests(randomizer: Randomizer | None, users: int) -> list[Bins]:
 
 def noise_bins(
     randomizer: LaplaceRandomizer | GaussianRandomizer,
-    crowd: float,
+    others: float,
     messages: int,
     reach: float = 0.0,
 ) -> Bins:
-    """Return bins for neighbours at 1 and 0, the crowd at `crowd`, for so many messages.
+    """Return bins for neighbours at 1 and 0, the others at `others`, for so many messages.
 
-    The edges lie at even steps of (mu_1 - mu_0) / mu_crowd, from `reach` scales of the noise below
+    The edges lie at even steps of (mu_1 - mu_0) / mu_others, from `reach` scales of the noise below
     0 to as far above 1.
     """
     if isinstance(randomizer, GaussianRandomizer):
@@ -176,18 +176,18 @@ def noise_bins(
     else:
         gaussian, scale = False, 1.0 / randomizer.epsilon0
     y = np.linspace(-reach * scale, 1.0 + reach * scale, 8001)
-    log_first, log_second, log_crowd = (
-        _log_shape(y - x, scale, gaussian) for x in (1.0, 0.0, crowd)
+    log_first, log_second, log_others = (
+        _log_shape(y - x, scale, gaussian) for x in (1.0, 0.0, others)
     )
-    # (mu_1 - mu_0)/mu_crowd, which never falls along the line: its even steps are the bin edges.
-    statistic = np.exp(log_first - log_crowd) - np.exp(log_second - log_crowd)
+    # (mu_1 - mu_0)/mu_others, which never falls along the line: its even steps are the bin edges.
+    statistic = np.exp(log_first - log_others) - np.exp(log_second - log_others)
     most = MAX_BIN_STEPS if gaussian else MAX_LAPLACE_BINS
     steps = min(max(round(MAX_DEVIATION_STEPS / math.sqrt(messages)), 8), most)
     levels = (np.arange(steps) + 0.5) / steps
     levels = statistic[0] + levels * (statistic[-1] - statistic[0])
     edges = np.concatenate(([-np.inf], np.interp(levels, statistic, y), [np.inf]))
     masses = _gaussian_masses if gaussian else _laplace_masses
-    return Bins(*(masses((edges - x) / scale) for x in (crowd, 1.0, 0.0, 0.5)))
+    return Bins(*(masses((edges - x) / scale) for x in (others, 1.0, 0.0, 0.5)))
 
 
 def _log_shape(off: FloatArray, scale: float, gaussian: bool) -> FloatArray:
@@ -224,10 +224,10 @@ def _gaussian_masses(z: FloatArray) -> FloatArray:
 
 
 def response_bins(randomizer: ResponseRandomizer, order: float = 1.0) -> Bins:
-    """Return bins for neighbours on a first and a second category, the crowd on a third.
+    """Return bins for neighbours on a first and a second category, the others on a third.
 
-    The number of a bin is nearest to an even step of (mu_1 - order mu_2) / mu_crowd.  Of two
-    categories, the crowd holds the second, and the bins are 0 and 1.
+    The number of a bin is nearest to an even step of (mu_1 - order mu_2) / mu_others.  Of two
+    categories, the others hold the second, and the bins are 0 and 1.
     """
     k, ratio = randomizer.categories, math.exp(-randomizer.epsilon0)
     total = 1.0 + (k - 1) * ratio
@@ -235,7 +235,7 @@ def response_bins(randomizer: ResponseRandomizer, order: float = 1.0) -> Bins:
     if k == 2:
         second = np.array([true, lie])
         return Bins(second, second[::-1], second, np.array([0.5, 0.5]))
-    # Categories: the first, the second, the crowd's, and all others together.
+    # Categories: the first, the second, that of the others, and all others together.
     laws = []
     for holds in (2, 0, 1):
         masses = np.array([lie, lie, lie, (k - 3) * lie])

@@ -15,10 +15,10 @@ two values is the same with n - 1 - m ones.  The largest is near m = n - 1, with
 rely on, so every m counts: R is the convolution of two binomial laws, on a window around the mean
 beyond which there is less than `OUTSIDE`.
 
-Users that leave a crowd only make D larger, since what they add to the count is noise.  So the
-crowd of `first` ones and n - 1 - `last` zeros, which all crowds of `first` to `last` ones hold,
-bounds D for the whole range; where that does not exceed what is asked, or the worst known crowd,
-the range is done, else it is halved, down to single crowds.
+Users that leave a cohort only make D larger, since what they add to the count is noise.  So the
+cohort of `first` ones and n - 1 - `last` zeros, which all cohorts of `first` to `last` ones hold,
+bounds D for the whole range; where that does not exceed what is asked, or the worst known cohort,
+the range is done, else it is halved, down to single cohorts.
 
 Source: derived here.
 """
@@ -37,7 +37,7 @@ from ... import events as ev
 from ...arrays import FloatArray, IndexArray
 
 MAX_COUNTED_USERS: Final = 20_000
-"""Most users whose every crowd is computed."""
+"""Most users whose every cohort is computed."""
 
 MAX_LOCAL_EPSILON: Final = 30.0
 """Largest local epsilon; beyond it one of so many users lies in fewer than 1 of 10^8 rounds."""
@@ -55,10 +55,10 @@ FIRST_RANGES: Final = 64
 """Into how many ranges the numbers of ones are divided at first."""
 
 RANGE_TOLERANCE: Final = 1e-7
-"""By how much, relatively, a range may exceed the worst known crowd and still count whole."""
+"""By how much, relatively, a range may exceed the worst known cohort and still count whole."""
 
 ROWS: Final = 256
-"""How many crowds are convolved at once."""
+"""How many cohorts are convolved at once."""
 
 MASS_ERROR: Final = 2e-9
 """Bounds the relative error of a product of two binomial masses, from log factorials up to 2e5."""
@@ -91,14 +91,14 @@ class BinaryCounts:
         return 1.0 / (1.0 + math.exp(self.epsilon0))
 
     def delta(self, epsilon: float) -> float:
-        """Return an upper bound on delta at `epsilon` >= 0, over all crowds."""
+        """Return an upper bound on delta at `epsilon` >= 0, over all cohorts."""
         likely = float(self._advantages(self._sample(), epsilon).max())
         return self._largest(epsilon, likely * (1.0 + RANGE_TOLERANCE))
 
     def epsilon(self, delta: float, known: float) -> float:
         """Return an epsilon at which delta is at most `delta`, nearly the least; `known` is one.
 
-        It is looked for with some crowds, and holds for all.
+        It is looked for with some cohorts, and holds for all.
         """
         likely = self._sample()
         low, high = 0.0, known
@@ -106,7 +106,7 @@ class BinaryCounts:
             middle = 0.5 * (low + high)
             exceeded = float(self._advantages(likely, middle).max()) > delta
             low, high = (middle, high) if exceeded else (low, middle)
-        # Every crowd is asked at what was found; a little more, where one of them exceeds it.
+        # Every cohort is asked at what was found; a little more, where one exceeds it.
         epsilon = high
         for _ in range(8):
             if epsilon >= known or self._largest(epsilon, delta) <= delta:
@@ -115,12 +115,12 @@ class BinaryCounts:
         return known
 
     def _largest(self, epsilon: float, enough: float) -> float:
-        """Return a bound on D over all crowds; nothing below `enough` is looked at more closely."""
+        """Return a bound on D over all cohorts; nothing below `enough` is looked at closely."""
         most, largest = self.users - 1, 0.0
         ends = np.unique(np.linspace(0, self.users, FIRST_RANGES + 1).astype(np.intp))
         first, last = ends[:-1], ends[1:] - 1
         while first.size:
-            # Of crowds with between `first` and `last` ones, what all of them hold.
+            # Of cohorts with between `first` and `last` ones, what all of them hold.
             bounds = np.concatenate(
                 [
                     self._advantages(self._law(first[rows], most - last[rows]), epsilon)
@@ -137,10 +137,10 @@ class BinaryCounts:
         return largest
 
     def _sample(self) -> FloatArray:
-        """Return the laws of some crowds, those among them that are mostly ones."""
-        crowds = np.unique(np.linspace(0, self.users - 1, 33).astype(np.intp))
-        crowds = np.union1d(crowds, np.arange(max(self.users - 33, 0), self.users))
-        return self._law(crowds, self.users - 1 - crowds)
+        """Return the laws of some cohorts, those among them that are mostly ones."""
+        cohorts = np.unique(np.linspace(0, self.users - 1, 33).astype(np.intp))
+        cohorts = np.union1d(cohorts, np.arange(max(self.users - 33, 0), self.users))
+        return self._law(cohorts, self.users - 1 - cohorts)
 
     def _law(self, ones: IndexArray, zeros: IndexArray) -> FloatArray:
         """Return R(t) for each number of ones and of zeros (m,), on a window: (m, window)."""

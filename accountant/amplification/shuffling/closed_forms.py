@@ -298,7 +298,7 @@ def _phi(u: float) -> float:
 
 
 def _bounded(randomizer: Randomizer | float, adaptive: bool) -> _BoundedRandomizer:
-    """Return a randomizer whose L is bounded; for a bare epsilon0, the one that bounds them all."""
+    """Return a randomizer whose L is bounded; for a stated epsilon0 the one that bounds all."""
     if isinstance(randomizer, (int, float)):
         return ResponseRandomizer(validate.non_negative(epsilon0=randomizer), 2)
     if adaptive:

@@ -55,7 +55,7 @@ class AttainedRound:
 def sampled_test(event: ev.SampledShuffle, neighbours: Neighbours) -> AttainedRound | None:
     """Return what one round of coordinate-wise sampled shuffling attains, None if nothing is known.
 
-    A bare local epsilon names no mechanism, and Gaussian noise is not tested.
+    A stated local epsilon names no mechanism, and Gaussian noise is not tested.
     """
     randomizer = randomizer_of(event.event)
     if not isinstance(randomizer, (LaplaceRandomizer, ResponseRandomizer)):
@@ -81,8 +81,8 @@ def _pooled(
         return None
     bins = _bins(randomizer, 0.5, 6 * messages, neighbours)  # so many do not need finer ones
     # All others' coordinates at the harmless value, and dummies up to d n_p.
-    crowd = [Part(bins.crowd, real - event.chosen), Part(bins.middle, messages - real)]
-    pair = summed_pairs(crowd, bins, event.chosen)
+    others = [Part(bins.others, real - event.chosen), Part(bins.middle, messages - real)]
+    pair = summed_pairs(others, bins, event.chosen)
     # The test leaves out rounds that stop: P is lowered by their probability, Q is not.
     log_no_overflow = math.log1p(-failure)
     forward, backward = ((log_p + log_no_overflow, log_q) for log_p, log_q in pair)
@@ -110,14 +110,14 @@ def _separate(
     if fits:
         bins = _bins(randomizer, 0.0, event.padded_to, neighbours)
         dummies = Part(bins.middle, event.padded_to - event.users)
-        pair = summed_pairs([Part(bins.crowd, event.users - 1), dummies], bins, 1)
+        pair = summed_pairs([Part(bins.others, event.users - 1), dummies], bins, 1)
         tests.append(_ordered(*pair, event.chosen, neighbours))
     return max(tests, key=lambda test: max(_strength(test.forward), _strength(test.backward)))
 
 
 def _bins(
     randomizer: LaplaceRandomizer | ResponseRandomizer,
-    crowd: float,
+    others: float,
     messages: int,
     neighbours: Neighbours,
 ) -> Bins:
@@ -125,7 +125,7 @@ def _bins(
     if isinstance(randomizer, ResponseRandomizer):
         bins = response_bins(randomizer)
     else:
-        bins = noise_bins(randomizer, crowd, messages)
+        bins = noise_bins(randomizer, others, messages)
     return bins if neighbours == "replace-one" else replace(bins, second=bins.middle)
 
 

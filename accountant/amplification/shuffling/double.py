@@ -55,7 +55,7 @@ colluder's message is another point mass, so `mechanisms.shuffled_round` and the
 event.  And it takes that a message is dropped in its dimension alone: a cap that drops all
 messages of a user moves up to 2 k dimensions.
 
-A bare local epsilon: dummies are then messages of a further value of R, and L under omega is at
+A stated local epsilon: dummies are then messages of a further value of R, and L under omega is at
 most the clones' variable in convex order, being its mean given the message.  Of gamma it is known
 that it is at least e^-epsilon.
 """
@@ -90,7 +90,7 @@ from .randomizers import (
 
 DOUBLE_SOURCE: Final = (
     "derived in amplification/shuffling/double.py; one message among others: arXiv 1903.02837, "
-    "or arXiv 2208.04591 for a bare local epsilon"
+    "or arXiv 2208.04591 for a stated local epsilon"
 )
 
 
@@ -330,6 +330,6 @@ def revealed_share(inner: ev.Event) -> float:
 
 
 def blanket_mass(inner: ev.Event) -> float:
-    """Return about gamma; for a bare local epsilon 1: clones count dummies and users alike."""
+    """Return about gamma; for a stated local epsilon 1: clones count dummies and users alike."""
     randomizer = randomizer_of(inner)
     return 1.0 if randomizer is None else math.exp(log_blanket_mass(randomizer))

@@ -4,10 +4,10 @@ For independent S = sum over parts of `count` copies with masses on 0, 1, ..., K
 
     P(S = s) = e^(k(t) - t s) P_t(S = s),    k(t) = sum of count log E e^(tX),
 
-where P_t has its mean k'(t) near s, so that an error which is small beside 1 is small beside the
+where P_t has its mean k'(t) near s, so that an error which is small against 1 is small against the
 answer.  P_t is found by inverting its characteristic function f on N points:
 
-* what lies outside N consecutive points folds into them: Chernoff's bound at tilts beside t;
+* what lies outside N consecutive points folds into them: Chernoff's bound at tilts near t;
 * the nodes where |f| matters, where they are few, are computed from e^(ix) - 1 = -2 sin^2(x/2) +
   i sin x and log1p, so that the `count`-th power keeps its digits; the others by a transform;
 * the inverse transform is off by at most 16 u log2 N times the 2-norm of its result.

@@ -8,7 +8,7 @@ who sent the same coordinates.
 **Theorem** (replace-one; n users who tell nothing, each with noise of scale b C on values in
 [-C, C]; each sends k of d coordinates, a uniform set whatever the data are; of the messages of a
 coordinate, n_p or more are kept where as many were sent, by a choice that depends on no data).  A
-round is dominated, at every order, by `Gaussian(b sqrt(2 / S))` beside r messages `Laplace(b)` and
+round is dominated, at every order, by `Gaussian(b sqrt(2 / S))` with r messages `Laplace(b)` and
 `Approximate(0, f)`, for every r, and S as below.
 
 Proof.  Reveal all sets, what is kept, the dummies and the other users' values; none of them depends

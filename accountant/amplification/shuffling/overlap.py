@@ -29,7 +29,7 @@ So among others A and B x B' are k epsilon0-DP together, too, however few messag
 The bounds among others need that no dimension overflows for any data, which n_p >= n gives.  Where
 a cap drops random messages beyond n_p, a dimension that only one neighbour chooses may hold n_p
 others: then the user takes the place of one of them at random, a mixture of pairs A.  Up to 2 k
-dimensions differ, so 2 k copies of A dominate.  (So they do for Gaussian noise and a bare local
+dimensions differ, so 2 k copies of A dominate.  (So they do for Gaussian noise and a stated local
 epsilon, for which B is not evaluated.)
 """
 
@@ -54,7 +54,7 @@ from .randomizers import MAX_AMPLIFIED_LOSS, Blanket, Randomizer, randomizer_of
 
 OVERLAP_SOURCE: Final = (
     "derived in amplification/shuffling/overlap.py; one message among others: arXiv 1903.02837, "
-    "or arXiv 2208.04591 for a bare local epsilon"
+    "or arXiv 2208.04591 for a stated local epsilon"
 )
 
 KINK_ORDERS: Final = 64
@@ -107,7 +107,7 @@ def worse_of_both(randomizer: Randomizer, messages: int) -> Profile | None:
 
     @cache
     def log_delta(epsilon: float) -> float:
-        # Among others B x B' is a post-processing of one message beside a decoy, which R(0) against
+        # Among others B x B' is a post-processing of one message with a decoy, which R(0) against
         # R(1) dominates (see the module); so is A, whose profile says so itself.
         log_local = randomizer.log_local_delta(epsilon)
         return max(profile_a.log_delta(epsilon), min(log_delta_b(epsilon), log_local))

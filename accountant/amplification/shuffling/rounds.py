@@ -23,7 +23,7 @@ from .profile import Profile, atoms, smallest_epsilon
 from .randomizers import GaussianRandomizer, Randomizer, ResponseRandomizer, randomizer_of
 
 CLASS_CATEGORIES: Final = (2, 3, 4)
-"""Categories of the randomized responses that are tried for a bare local epsilon."""
+"""Categories of the randomized responses that are tried for a stated local epsilon."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +108,7 @@ def round_tests(event: ev.Event, neighbours: Neighbours) -> tuple[LogPair, ...]:
 
     For a plain `Shuffle` under replace-one; none otherwise.
     """
-    # A drawn crowd, or another relation: no concrete pair of data sets is known.
+    # Drawn users, or another relation: no concrete pair of data sets is known.
     if neighbours != "replace-one" or not isinstance(event, ev.Shuffle):
         return ()
     return attained_pairs(randomizer_of(event.event), event.users)
@@ -116,7 +116,7 @@ def round_tests(event: ev.Event, neighbours: Neighbours) -> tuple[LogPair, ...]:
 
 @lru_cache(maxsize=64)
 def class_tests(event: ev.Event, neighbours: Neighbours) -> tuple[LogPair, ...]:
-    """Return pairs, as `round_tests`, that some randomizer of a bare local epsilon attains.
+    """Return pairs, as `round_tests`, that some randomizer of a stated local epsilon attains.
 
     Randomized response among a few categories is such a randomizer; none for other events.  The
     value 0 of a unit that is zeroed out may be any category, so there the pairs are those of a

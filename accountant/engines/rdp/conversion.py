@@ -85,7 +85,7 @@ def _searched_minimum(
     def by(curve: Divergence) -> Callable[[FloatArray], FloatArray]:
         return lambda orders: objective(orders, curve(orders))
 
-    # The scout names an order; the divergence itself is tried there and beside it.
+    # The scout names an order; the divergence itself is tried there and next to it.
     if scout is not None:
         _, order = _minimum_over_grid(by(scout), above)
         if math.isfinite(order):

@@ -172,7 +172,7 @@ def matrix_gaussian(event: ev.MatrixGaussian, neighbours: Neighbours) -> Curve:
 
     From below s is the noise over what vectors attain; with a hidden bin nothing is known.
 
-    matrix_bins.py enters it, beside what hides under balls in bins.
+    matrix_bins.py enters it, with what hides under balls in bins.
 
     Source: Denisov et al. 2022, Theorem 2.1, arXiv 2202.08312, and as for `Gaussian`.
     """

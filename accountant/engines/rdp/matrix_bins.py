@@ -1,7 +1,7 @@
 """Renyi curves of correlated noise; under balls in bins what hides a unit's bin, without sampling.
 
 The pair is L = P/Q of amplification/bins.py.  It is compared with a Gaussian of squared sensitivity
-c beside the mean M of n independent log-normal ratios of variance parameter d, so with the moments
+c with the mean M of n independent log-normal ratios of variance parameter d, so with the moments
 of amplification/bin_moments.py
 
     (a-1) R(P, Q) <= a (a-1) c / 2 + log E M^a,   (a-1) R(Q, P) <= a (a-1) c / 2 + log E M^-(a-1),
@@ -59,7 +59,7 @@ def bins_curve(event: ev.MatrixGaussian, neighbours: Neighbours) -> Curve:
     step = Step(
         "sampling",
         "The bin is hidden: moments of means of independent log-normal ratios, for 1 of "
-        f"{event.participation.bins:,} bins, some at a time, beside what shows of every bin; the "
+        f"{event.participation.bins:,} bins, some at a time, with what shows of every bin; the "
         "least at each order, and the larger of both directions.",
         "derived in amplification/bins.py and amplification/bin_moments.py",
         (

@@ -7,7 +7,7 @@ every test and so for every divergence.  The ratio of P to N(0, s^2) is
     e^G(x) = sum_i w_i e^(i (x - i/2)/s^2),
 
 a polynomial of degree k in y = e^(x/s^2).  Everything is the trapezoid rule on the line, so all
-that is needed is how the integrand behaves beside it.
+that is needed is how the integrand behaves off it.
 
 **Zeros.**  All k roots of the polynomial in y are negative numbers.  (1 - q + q y)^k has only such
 roots.  If f of degree k has, and c > k, so have c f + y f' and c f - y f': up to a power of |y|
@@ -32,7 +32,7 @@ under replace-one,
     (a-1) R(a) <= log sum_i w_i e^(a (a-1) d_i^2 / (2 s^2)).
 
 **The trapezoid rule**, as above, on the ratio e^G(x) = sum_i w_i e^(c_i (x - c_i/2)/s^2), in a
-unit in which the largest amount is at most 1.  Beside the line, at x + i t with v = t/s^2, the
+unit in which the largest amount is at most 1.  Off the line, at x + i t with v = t/s^2, the
 angles of all terms lie in [0, v], so for v < pi/2
 
     cos(v) e^G(x) <= |e^G(x + i t)| <= e^G(x),

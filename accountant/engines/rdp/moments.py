@@ -53,7 +53,7 @@ def renyi(pair: Pair, orders: FloatArray) -> FloatArray:
     """Return R(a) for each order a > 1, rounded outward."""
     beta = orders[:, None] - 1.0
     # Shape (orders, points): log of Q (P/Q)^a = P (P/Q)^(a-1), the summands of E_Q[(P/Q)^a].  By
-    # P: a large loss times an order close to 1 would leave its rounding beside a small moment.
+    # P: a large loss times an order close to 1 would leave its rounding next to a small moment.
     exponents = beta * pair.losses + (pair.log_weights + pair.losses)
     peaks = exponents.max(axis=1)
     small = peaks < _MAX_DIRECT_EXPONENT

@@ -1,4 +1,4 @@
-"""Renyi curves of other single releases: bare numbers, responses, partition selection, a shuffle.
+"""Renyi curves of other single releases: stated numbers, responses, partition selection, a shuffle.
 
 **Bounds on R at a few orders** only, and no more, are known of a release.  The listed values v_i
 bound both divergences at orders a_i = 1 + b_i.  What they say of other orders follows from one

@@ -38,6 +38,7 @@ from ...arrays import BoolArray, FloatArray
 from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
 from ..base import Registry, contribution, sampled_instead
+from . import sampled_gaussian
 from .curves import (
     NOTHING,
     Curve,
@@ -55,7 +56,6 @@ from .curves import (
 from .moments import (
     MAX_QUADRATURE_NODES,
     MAX_QUADRATURE_NOISE,
-    MAX_SHIFT_ANGLE,
     MIN_QUADRATURE_NOISE,
     QUADRATURE_MISSED_MASS,
     RENYI_OUTWARD_FACTOR,
@@ -63,7 +63,6 @@ from .moments import (
     mixed,
     renyi,
     renyi_from_below,
-    trapezoid_step,
 )
 from .releases import approximate, no_guarantee
 
@@ -77,8 +76,8 @@ _under_poisson: Registry[Sampler] = Registry("rdp")
 def poisson(event: ev.Poisson, neighbours: Neighbours) -> Curve:
     """The curve of a release on a Poisson sample, for any of the three relations.
 
-    Raises `Unsupported` for a base event whose sampled curve is not known here, and for a bare
-    epsilon under replace-one and zero-out.
+    Raises `Unsupported` for a base event whose sampled curve is not known here, and for a
+    stated epsilon under replace-one and zero-out.
     """
     if event.rate == 1.0:
         return curve(event.event, neighbours)
@@ -100,7 +99,7 @@ def _sampler(inner: ev.Event, neighbours: Neighbours) -> Sampler:
 
 
 def _no_sampled_rho(inner: ev.ZCDP, neighbours: Neighbours) -> Unsupported:
-    """Return the refusal of a bare rho on a sample, with the noise that it may stand for."""
+    """Return the refusal of a stated rho on a sample, with the noise that it may stand for."""
     advice = "State the mechanism itself."
     if inner.rho > 0.0:
         # rho = c^2/(2 s^2), solved for the noise of a Gaussian sum.
@@ -111,8 +110,8 @@ def _no_sampled_rho(inner: ev.ZCDP, neighbours: Neighbours) -> Unsupported:
         )
     return Unsupported(
         "No engine can account for Poisson sampling of `zcdp`.",
-        "A bare rho names no mechanism, and what sampling gains is only known here for mechanisms "
-        "whose own distributions are.",
+        "A stated rho names no mechanism, and what sampling gains is only known here for "
+        "mechanisms whose own distributions are.",
         f"{advice} {sampled_instead(inner)}",
     )
 
@@ -146,12 +145,15 @@ def _gaussian(inner: ev.Gaussian, neighbours: Neighbours) -> Sampler:
             """Return which orders the trapezoid rule reaches, and its nodes for them."""
             if not MIN_QUADRATURE_NOISE < sigma < MAX_QUADRATURE_NOISE:
                 return np.zeros(orders.shape, np.bool_), None
-            steps = _step(sigma, orders, replaced)
-            fits = _reach(sigma, orders, replaced) / steps < MAX_QUADRATURE_NODES
+            steps = sampled_gaussian.node_step(sigma, orders, replaced)
+            fits = (
+                sampled_gaussian.reach_of_nodes(sigma, orders, replaced) / steps
+                < MAX_QUADRATURE_NODES
+            )
             if not fits.any():
                 return fits, None
             largest, step = float(orders[fits].max()), float(steps[fits].min())
-            return fits, _gaussian_pair(rate, sigma, largest, step, replaced)
+            return fits, sampled_gaussian.gaussian_pair(rate, sigma, largest, step, replaced)
 
         def at(orders: FloatArray) -> FloatArray:
             # A sample reveals no more than the release: the unsampled curve is always a bound.
@@ -179,45 +181,6 @@ def _gaussian(inner: ev.Gaussian, neighbours: Neighbours) -> Sampler:
 
 def _step_of(rate: float, statement: str, source: str, conditions: tuple[str, ...] = ()) -> Step:
     return Step("sampling", f"Poisson sample, rate {rate:.6g}: {statement}.", source, conditions)
-
-
-def _step(sigma: float, orders: FloatArray, replaced: bool) -> FloatArray:
-    """Return the trapezoid step for each order.
-
-    |1 - q + q e^{x + i y}| <= 1 - q + q e^x for every angle y; under replace-one a ratio is also
-    raised to 1 - a, and that modulus is at least cos(y/2) (1 - q + q e^x).
-    """
-    if replaced:
-        return trapezoid_step(sigma, orders - 1.0, MAX_SHIFT_ANGLE)
-    return trapezoid_step(sigma, np.zeros_like(orders), math.pi)
-
-
-def _reach(sigma: float, orders: FloatArray, replaced: bool) -> FloatArray:
-    return (2.0 if replaced else 1.0) * orders + 1.0 + 22.0 * sigma
-
-
-def _gaussian_pair(rate: float, sigma: float, order: float, step: float, replaced: bool) -> Pair:
-    """Return quadrature nodes that hold all but 1e-22 of the integral up to `order`.
-
-    The integrand's logarithm has slope (-x + a w(x) + (a-1) w(-x)) / sigma^2 with weights w in
-    (0, 1) (add-remove: without the last term), so beyond its last peak, at most at 2a - 1 (a), it
-    falls faster than a Gaussian; likewise below 0 (replace-one: -1).
-    """
-    low = -11.0 * sigma - (1.0 if replaced else 0.0)
-    high = 11.0 * sigma + (2.0 if replaced else 1.0) * order
-    # Nodes at whole multiples of the step, weights log of normal density times step.
-    counted = np.arange(math.floor(low / step), math.ceil(high / step) + 1, dtype=np.float64)
-    x = np.asarray(counted * step, np.float64)
-    z = x / sigma
-    scale = sigma * sigma
-    weights = -z * z / 2.0 + math.log(step / (sigma * math.sqrt(2.0 * math.pi)))
-    # log(1 - q + q N(1)/N(0)) at each node.
-    losses = mixed(rate, (x - 0.5) / scale)
-    if replaced:
-        # Q = (1-q) N(0) + q N(-1) carries the weights; the loss is the difference of both logs.
-        other = mixed(rate, (-x - 0.5) / scale)
-        weights, losses = weights + other, losses - other
-    return Pair(weights, losses)
 
 
 @_under_poisson.register(ev.DiscreteGaussian)
@@ -348,12 +311,12 @@ def _of_symmetric(unsampled: Curve, pair: Pair, attained: bool = False) -> Sampl
 @_under_poisson.register(ev.Local)
 @_under_poisson.register(ev.RandomizedResponse)
 @_under_poisson.register(ev.Exponential)
-def _bare_epsilon(inner: Any, neighbours: Neighbours) -> Sampler:
+def _stated_epsilon(inner: Any, neighbours: Neighbours) -> Sampler:
     """The sampled worst case of all epsilon-DP mechanisms: binary randomized response.
 
     The bounded range of `Exponential` is not used: its worst pair changes with the order.
     """
-    _refuse_bare(inner, neighbours)
+    _refuse_stated(inner, neighbours)
     unsampled = curve(ev.Pure(inner.epsilon), neighbours)
     attained = isinstance(inner, (ev.Pure, ev.Local))
     return _of_symmetric(unsampled, pure_pair(inner.epsilon), attained)
@@ -369,7 +332,7 @@ def _approximate(inner: ev.Approximate, neighbours: Neighbours) -> Sampler:
     is at most 0 and m e^-eps at most 1.  The result is then read as one `Approximate` event.
     Source: Balle, Barthe and Gaboardi 2018, Theorem 8, arXiv 1807.01647v2.
     """
-    _refuse_bare(inner, neighbours)
+    _refuse_stated(inner, neighbours)
     unsampled = approximate(inner, neighbours)
 
     def sampler(rate: float) -> Curve:
@@ -412,7 +375,7 @@ def _refuse_replacement(inner: ev.Event, neighbours: Neighbours) -> None:
         )
 
 
-def _refuse_bare(inner: ev.Event, neighbours: Neighbours) -> None:
+def _refuse_stated(inner: ev.Event, neighbours: Neighbours) -> None:
     if neighbours != "add-remove":
         raise Unsupported(
             f"Poisson sampling of `{inner.type}` cannot be accounted under {neighbours}.",

@@ -15,9 +15,9 @@ import numpy as np
 
 from ... import events as ev
 from ...arrays import FloatArray, IndexArray
-from ...decoding import named_keywords
 from ...errors import InvalidInput, Unsupported, kind_of, with_article
 from ...guarantee import Bounds
+from ...nearest_names import named_keywords
 from ...neighbours import as_neighbours
 from .directions import Squares, largest_eigenvalue, rounding_margin, worst_directions
 from .participations import (

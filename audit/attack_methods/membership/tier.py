@@ -34,7 +34,7 @@ from ....accountant.arrays import FloatArray, IntArray
 from ....accountant.errors import InvalidInput, Unsupported, enumerated
 from ....accountant.risk.trade_off import trade_off
 from ....fl.data.federation import Federation
-from ....fl.running.handed_over import holding
+from ....fl.running.rows_from_program import holding
 from ...measurement import Measurement
 from ...shadows import Design, Executor, Replica, all_cores, design, replicas
 from ...shadows.replicas import without_cryptography
@@ -146,7 +146,7 @@ def membership_tier(
     coins = design(units, models=models, targets=targets, rng=rng)
     require_both(coins.targets)  # refused before anything is trained
     trained = replicas(
-        holding(settings, None),  # jobs carry the rows as numbers, and no frame beside them
+        holding(settings, None),  # jobs carry the rows as numbers, and no frame with them
         federation,
         coins.inside_records(unit),
         seed=seed,
@@ -170,7 +170,7 @@ def _without_population(attacks: Sequence[str]) -> tuple[str, ...]:
     alone = tuple(name for name in attacks if name not in _COMPARING)
     if not alone:
         raise InvalidInput(
-            f"There is no record beside the run's own, with which {enumerated(attacks, 'and')} "
+            f"There is no record besides the run's own, with which {enumerated(attacks, 'and')} "
             "compare.",
             "What no model has seen is what likelihoods are compared with.",
             f"Choose from {', '.join(name for name in ATTACKS if name not in _COMPARING)}.",

@@ -217,7 +217,7 @@ def _encryptions(items: Sequence[tuple[int, int, int]], p: int, q: int) -> list[
 def _decryptions(ciphertexts: Sequence[int], p: int, q: int) -> list[int]:
     p, q = mpz(p), mpz(q)
     p2, q2 = p * p, q * q
-    # (1 + n)^(p - 1) = 1 - q p modulo p^2, so what stands beside p is divided by -q.
+    # (1 + n)^(p - 1) = 1 - q p modulo p^2, so what multiplies p is divided by -q.
     scale_p, scale_q, lift = invert(-q, p), invert(-p, q), invert(q, p)
     plaintexts = []
     for ciphertext in ciphertexts:

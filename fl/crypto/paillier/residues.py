@@ -1,6 +1,6 @@
 r"""A silo's own randomness: n-th residues modulo n^2, as if drawn uniformly.
 
-The server owns p and q, so of any ciphertext it sees m and, beside it, the n-th residue.  A product
+The server owns p and q, so of any ciphertext it sees m and, with it, the n-th residue.  A product
 of powers of the server's ciphertexts has a residue that is a function of raw digits; multiplied by
 a fresh uniform residue it is uniform, and says nothing.
 

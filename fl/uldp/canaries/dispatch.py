@@ -1,21 +1,65 @@
-"""Canaries in ULDP-AVG and ULDP-SGD, whoever sees the weights, and what a round of them costs."""
+"""Canaries in ULDP-AVG and ULDP-SGD: users who are there or not; hidden weights are in `hidden`.
+
+A unit is all records of a user in all silos.  They lie where the claim of the observer has its
+worst case:
+
+model, masked server     one record in every silo: the weights sum to 1, and the sum moves by C
+plain server, uniform    likewise; the server adds up what it sees of each silo
+plain server, records    all in one silo, each in its turn, whose share of the noise is smaller
+silo 0                   all in one other silo, each in its turn; uniform: in all others
+
+What is in one silo has weight 1, whether weights are computed or forgotten; that they are missing
+shows where a unit lies in every silo, to who sees the model.
+
+Where silos may be missing, so many are, in every round, if weights are by records: the last ones,
+and no unit lies there.  Only then is the noise no more than what is claimed.  Of uniform weights
+more would be lost with a silo than of the noise, so none is missing.
+
+Where rounds share correlated noise, all are in one cohort; see `turns`.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import math
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from typing import Any, Final, cast
 
-from ...canaries import mask_pairs, usual_work
+import numpy as np
+
+from ....accountant.arrays import BoolArray, FloatArray, IntArray
+from ....accountant.mechanisms import Ticket
+from ...aggregation.user_weights import user_weights
+from ...canaries import (
+    OBSERVER_SILO,
+    CanaryObservations,
+    ObserveUnits,
+    RealUsers,
+    RecordingAggregator,
+    RehearsalRequest,
+    View,
+    canary_training,
+    flip_coins,
+    mask_pairs,
+    training_noise,
+    usual_work,
+)
+from ...frame.model import Parameters
+from ...frame.system import System
+from ...observers.names import MODEL, SERVER, SILO
+from ...settings.schema import Settings
+from ...training.local_training import TorchLocalTraining
 from ..settings import BANDED
-from .turns import MAX_USERS_TIMES_SILOS
-
-if TYPE_CHECKING:
-    from ...canaries import CanaryObservations, RehearsalRequest
-    from ...settings.schema import Settings
+from .turns import MAX_USERS_TIMES_SILOS, BlockRecorder, Turns
 
 _HIDDEN: Final = "private-weighting"
 
 TOO_MUCH_WORK: Final = 10**12
 """The work of what memory does not hold."""
+
+IN_EVERY_SILO: Final = -1
+"""The group of units that lie in every silo that is watched."""
 
 
 def simulate(request: RehearsalRequest) -> CanaryObservations:
@@ -24,9 +68,52 @@ def simulate(request: RehearsalRequest) -> CanaryObservations:
         from . import hidden
 
         return hidden.simulate(request)
-    from . import weighted
+    settings, units = request.settings, request.canaries
+    coins = flip_coins(units, request.rng())
+    turns = Turns.of(settings, request.rounds)
+    groups = placed(request)
+    present = spread(
+        groups, request.silos, observer=request.observer, staying=_silos_present(request)
+    )
+    beside = _beside(request) if request.real else None
+    first = 0 if beside is None else beside.federation.users
+    users = first + np.arange(units)
+    if turns is not None:
+        coins, users = turns.coins(coins), turns.users(units, first, request.silos)
+    if beside is not None:
+        settings = _with_steps(settings, float(users[-1] + 1) / first)
+    weights = user_weights(settings.training.weighting, present)
+    blocks: list[BlockRecorder] = []
 
-    return weighted.simulate(request)
+    def view(system: System, columns: IntArray) -> View:
+        blocks.extend([] if turns is None else [BlockRecorder(turns, system)])
+        shift, look = _view(request, system, columns, weights, *blocks)
+        drawn = _SampleRecorder(system, units=units) if _knows_sample(request) else None
+        return View(
+            shift,
+            look,
+            rate=1.0 if drawn is not None else settings.privacy.sampling_rate,
+            joined=None if drawn is None else drawn.current,
+            missed=0.0 if settings.privacy.neighbours == "replace-one" else shift / 2.0,
+            groups=groups,
+            note=_notes(request),
+            shown=blocks[0].shown if blocks else int,
+        )
+
+    with _threads(request):
+        seen = canary_training(
+            replace(request, settings=settings),
+            clip=settings.training.clip,
+            view=view,
+            present=present,
+            coins=coins,
+            users=users,
+            beside=beside,
+        )
+    for block in blocks:
+        note = (*seen.note, *block.notes)
+        seen = replace(seen, pattern=block.pattern, share=block.share, note=note)
+    return seen
 
 
 def work(settings: Settings, silos: int, canaries: int) -> int:
@@ -43,3 +130,148 @@ def work(settings: Settings, silos: int, canaries: int) -> int:
     # earlier rounds that a row holds, of which there are no more.
     listed = canaries * silos * (settings.privacy.cohorts or 1)
     return usual + listed // 50 if listed < MAX_USERS_TIMES_SILOS else TOO_MUCH_WORK
+
+
+def placed(request: RehearsalRequest) -> IntArray:
+    """Return the silo in which each unit lies, or `IN_EVERY_SILO`; see the module."""
+    apart = request.observer == SILO or request.sees_each_silo
+    if apart and request.silos > 1 and request.settings.training.weighting == "records":
+        return request.silo_of
+    return np.full(request.canaries, IN_EVERY_SILO)
+
+
+def spread(groups: IntArray, silos: int, *, observer: str, staying: int) -> IntArray:
+    """Return how many records each unit has in each silo: (units, silos).
+
+    The observing silo has no records of a unit, nor has any silo after the first `staying`.
+    """
+    table = np.asarray((groups[:, None] == np.arange(silos)) | (groups[:, None] == IN_EVERY_SILO))
+    if observer == SILO:
+        table[:, OBSERVER_SILO] = False
+    table[:, staying:] = False
+    return table.astype(np.int64)
+
+
+def _view(
+    request: RehearsalRequest,
+    system: System,
+    column: IntArray,
+    weights: FloatArray,
+    blocks: BlockRecorder | None = None,
+) -> tuple[float, ObserveUnits]:
+    """Return the claimed shift of a unit, and what makes observations of two models.
+
+    Both are in units of the noise that the claim gives those silos that are there.
+    """
+    settings, silos, inside = request.settings, request.silos, cast("Any", system)
+    there, clip = _silos_present(request), settings.training.clip
+    # What adds up the silos' integers is watched; none of them is changed.
+    recorder = RecordingAggregator(inside.aggregator, missing=range(there, silos))
+    inside.aggregator = recorder
+    multiplier = training_noise(system.plan())
+    std = multiplier * clip * math.sqrt(there / request.missing.start)
+    constant = settings.privacy.sampling_rate * system.opening().population.users * silos
+    constant /= settings.privacy.cohorts or 1
+    length = constant / float(inside.setup.training.global_rate)
+
+    def steps(before: Parameters, after: Parameters) -> FloatArray:
+        return np.asarray((after[column] - before[column]) * length)
+
+    # What silos send are rows with white noise; a model shows what follows from them.
+    released = steps if blocks is None else blocks.whitened(steps)
+    whole = float(weights[0].sum()) * clip
+    if request.observer == MODEL:
+        return whole / std, lambda *two: released(*two) / std
+    mechanism = inside.mechanism(multiplier)
+    if request.observer == SILO:
+        noise = std * math.sqrt((there - 1) / there)
+
+        def without_own(before: Parameters, after: Parameters) -> FloatArray:
+            mine: FloatArray = mechanism.units(recorder.sent[OBSERVER_SILO][column])
+            return np.asarray((released(before, after) - mine) / noise)
+
+        return float(np.delete(weights[0], OBSERVER_SILO).sum()) * clip / noise, without_own
+    # The best linear statistic of silos with equal noise weights them by w_su / |w_u|.
+    size = np.sqrt(np.square(weights).sum(axis=1))
+    noise = std / math.sqrt(silos) if request.sees_each_silo else std
+
+    def sent(_: Parameters, __: Parameters) -> FloatArray:
+        arriving = request.arriving(recorder, weights / size[:, None])
+        return sum(part * mechanism.units(each[column]) for each, part in arriving) / noise
+
+    return (float(size[0]) * clip if request.sees_each_silo else whole) / noise, sent
+
+
+def _silos_present(request: RehearsalRequest) -> int:
+    """Return how many silos are there in every round; those after them are missing."""
+    if request.settings.training.weighting == "uniform":
+        return request.silos
+    return request.missing.start
+
+
+class _SampleRecorder:
+    """The sample of a round, as the server that draws it knows it: `joined` (units,)."""
+
+    def __init__(self, system: System, *, units: int) -> None:
+        self.joined: BoolArray = np.zeros(units, bool)
+        inside = cast("Any", system)
+        draws: Callable[[Ticket], BoolArray] = inside.joining
+
+        def joining(ticket: Ticket) -> BoolArray:
+            drawn = draws(ticket)
+            self.joined = drawn[-units:]
+            return drawn
+
+        # The server draws the sample itself, so it knows who is in the round.
+        inside.joining = joining
+
+    def current(self) -> BoolArray:
+        """Return who joined the last round."""
+        return self.joined
+
+
+def _knows_sample(request: RehearsalRequest) -> bool:
+    return request.observer == SERVER and request.settings.privacy.sampling_rate < 1.0
+
+
+def _beside(request: RehearsalRequest) -> RealUsers:
+    """Return the real users of a public data set, and how they train."""
+    from ...running.preparation import prepare
+
+    ready = prepare(request.settings)
+    local = TorchLocalTraining(request.settings, ready.federation, ready.model)
+    return RealUsers(local, ready.model.parameters, ready.federation)
+
+
+def _with_steps(settings: Settings, times: float) -> Settings:
+    """Return settings in which the real model takes the steps of the run.
+
+    The sum is divided by |U|, which is so many `times` that of the run, as it counts the canaries
+    too; that is done after the noise.
+    """
+    rate = settings.training.global_rate * times
+    return replace(settings, training=replace(settings.training, global_rate=rate))
+
+
+def _threads(request: RehearsalRequest) -> AbstractContextManager[None]:
+    if not request.real:
+        return nullcontext()
+    from ...training.threads import one_thread
+
+    return one_thread()
+
+
+def _notes(request: RehearsalRequest) -> tuple[str, ...]:
+    notes = []
+    if request.real:
+        notes.append("public records were trained on beside the canaries")
+    if _silos_present(request) < request.silos:
+        notes.append("as many silos as the noise allows for were missing from every round")
+    elif request.settings.security.dropouts:
+        notes.append("no silo was missing, so there was more noise than is claimed")
+    if request.observer == SILO:
+        notes.append(
+            "the silo has no record of a canary, and takes off what it sent; what its own weights "
+            "of a user tell is not rehearsed, nor that it knows who was drawn of its users"
+        )
+    return tuple(notes)

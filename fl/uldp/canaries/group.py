@@ -25,8 +25,9 @@ from typing import cast
 
 import numpy as np
 
-from ....accountant.arrays import FloatArray
+from ....accountant.arrays import FloatArray, IntArray
 from ....accountant.errors import Unsupported
+from ....accountant.randomness import Streams
 from ...aggregation.sums import PlainAggregator
 from ...canaries import (
     OBSERVER_SILO,
@@ -35,18 +36,18 @@ from ...canaries import (
     RecordingAggregator,
     RehearsalRequest,
     View,
-    canary_federation,
+    canary_training,
     flip_coins,
-    observe_rounds,
     refuse_real_users,
-    require_observer,
 )
-from ...data.federation import Indices
+from ...data.federation import Federation, Indices
 from ...frame.model import Parameters
 from ...frame.setup import setup
+from ...frame.system import System
+from ...observers.names import MODEL, SILO, SILO_WITH_RECORDS
 from ...parties.network import SERVER, Network, silo_name
 from ...settings.schema import Settings
-from ...training.local_training import Rows
+from ...training.local_training import LocalTraining, Rows
 from ..group import UldpGroup
 from ..record_flags import caps
 from ..settings import UldpSettings
@@ -85,26 +86,42 @@ def simulate(request: RehearsalRequest) -> CanaryObservations:
         request, "Its records are drawn one by one, and the canaries' rate would not be the run's."
     )
     settings = with_rate(request.settings, request.silos)
-    coins = flip_coins(request.canaries, request.rng())
-    present = placed(request)
-    federation = canary_federation(present * coins.into[:, None])
-    local = AlignedCanaryTraining(coins, federation, clip=settings.training.clip)
+    coins, present = flip_coins(request.canaries, request.rng()), placed(request)
+    records = int(present[0].sum())
+
+    def view(system: System, columns: IntArray) -> View:
+        total = _SumView(request, cast("UldpGroup", system), columns, records)
+        return View(
+            total.shift,
+            total.seen,
+            note=(
+                f"a unit is {records} records that take part, over all silos but the observer's",
+                "steps are seen as the sum of a round's, while the claim counts each by itself",
+            ),
+        )
+
+    return canary_training(
+        replace(request, settings=settings),
+        clip=settings.training.clip,
+        view=view,
+        present=present * coins.into[:, None],
+        coins=coins,
+        training=AlignedCanaryTraining,
+        make=_grouped,
+    )
+
+
+def _grouped(
+    settings: Settings,
+    federation: Federation,
+    local: LocalTraining,
+    _: Streams,
+) -> System:
     parts = setup(settings, federation, local)
-    system = UldpGroup(
-        parts, rate=settings.of(UldpSettings).record_rate, seed=settings.training.seed
-    )
-    require_observer(system.plan(), request.observer)
-    local.steps = system.steps
-    total = _SumView(request, system, local, int(present[0].sum()))
-    view = View(
-        total.shift,
-        total.seen,
-        note=(
-            f"a unit is {total.records} records that take part, over all silos but the observer's",
-            "steps are seen as the sum of a round's, while the claim counts each by itself",
-        ),
-    )
-    return observe_rounds(request, system, coins, view, request.streams())
+    rate, seed = settings.of(UldpSettings).record_rate, settings.training.seed
+    system = UldpGroup(parts, rate=rate, seed=seed)
+    cast("AlignedCanaryTraining", local).steps = system.steps
+    return system
 
 
 def work(settings: Settings, silos: int, canaries: int) -> int:
@@ -120,7 +137,7 @@ def placed(request: RehearsalRequest) -> Indices:
 
     Raises `Unsupported` for a silo that holds records of the unit itself.
     """
-    if request.observer == "silo-with-records":
+    if request.observer == SILO_WITH_RECORDS:
         raise Unsupported(
             "A silo that has records of the unit itself is not rehearsed.",
             "It sees of the others what a silo sees that has none.",
@@ -129,7 +146,7 @@ def placed(request: RehearsalRequest) -> Indices:
     settings, silos = request.settings, request.silos
     most = settings.privacy.group
     table = caps(np.arange(request.canaries), silos, most, settings.training.seed)
-    if request.observer == "silo" and silos > 1:
+    if request.observer == SILO and silos > 1:
         table[:, OBSERVER_SILO] = 0
         # Caps differ by 1 between silos; all units keep k - ceil(k / |S|) records elsewhere.
         more = table.sum(axis=1) > most - -(-most // silos)
@@ -150,22 +167,17 @@ class _SumView:
     """What an observer sees of each unit in one round, in units of the noise that is in it."""
 
     def __init__(
-        self,
-        request: RehearsalRequest,
-        system: UldpGroup,
-        local: AlignedCanaryTraining,
-        records: int,
+        self, request: RehearsalRequest, system: UldpGroup, columns: IntArray, records: int
     ) -> None:
         setup, silos = system.setup, request.silos
-        self.records = records
-        self._observer, self._columns = request.observer, local.columns
+        self._observer, self._columns = request.observer, columns
         self._length = silos / setup.training.global_rate
-        if setup.aggregation == "plain" and request.observer != "model":
+        if setup.aggregation == "plain" and request.observer != MODEL:
             system.aggregator = UpdateRecorder(silos)
         else:
             system.aggregator = RecordingAggregator(system.aggregator)
         self._recorder = system.aggregator
-        silos_seen = silos - 1 if request.observer == "silo" else silos
+        silos_seen = silos - 1 if request.observer == SILO else silos
         std = system.mechanism(system.promise.noise_multiplier).std
         step = setup.training.local_rate / system.constant
         self._noise = step * std * math.sqrt(system.steps * silos_seen)
@@ -176,7 +188,7 @@ class _SumView:
     def seen(self, before: Parameters, after: Parameters) -> FloatArray:
         """Return it: (units,), with its sign."""
         total = (after - before) * self._length
-        if self._observer == "silo":
+        if self._observer == SILO:
             total = total - self._sent(total, OBSERVER_SILO)
         return np.asarray(total[self._columns] / self._noise)
 

@@ -16,29 +16,32 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
 
-from ....accountant.arrays import BoolArray, FloatArray
+from ....accountant.arrays import BoolArray, FloatArray, IntArray
 from ....accountant.errors import InvalidInput, Unsupported
 from ....accountant.mechanisms import FineGaussian, Ticket
 from ....accountant.randomness import Streams
 from ...canaries import (
     OBSERVER_SILO,
-    CanaryLocalTraining,
     CanaryObservations,
     RehearsalRequest,
     View,
-    canary_federation,
-    flip_coins,
-    observe_rounds,
-    require_observer,
+    canary_training,
 )
+from ...data.federation import Federation
 from ...frame.model import Parameters
 from ...frame.setup import Setup, setup
+from ...observers.names import SERVER, SILO, SILO_WITH_RECORDS
 from ...parties.network import silo_name
+from ...training.local_training import LocalTraining
 from ..hidden_weights import UldpAvgHiddenWeights
+
+if TYPE_CHECKING:
+    from ...frame.system import System
+    from ...settings.schema import Settings
 
 STEP_OF_SYSTEM: Final = {"uldp-avg": "average", "uldp-sgd": "gradient"}
 """What a user gives, by system."""
@@ -91,52 +94,54 @@ class ObservedUldpAvg(UldpAvgHiddenWeights):
 def simulate(request: RehearsalRequest) -> CanaryObservations:
     """Return what an observer sees of users who are in or out, in every round."""
     _refuse(request)
-    settings, coins = request.settings, flip_coins(request.canaries, request.rng())
-    opposite = settings.privacy.neighbours == "replace-one"
+    settings, silos = request.settings, request.silos
     # The largest counts that the protocol takes: the weights are nearest to 1.
-    counts = np.full(request.silos, (settings.security.count_limit - 1) // request.silos)
-    if request.observer == "silo":
+    counts = np.full(silos, (settings.security.count_limit - 1) // silos)
+    if request.observer == SILO:
         counts[OBSERVER_SILO] = 0
-    there = np.ones(request.canaries, bool) if opposite else coins.into
-    federation = canary_federation(
-        np.outer(there, counts * settings.security.records_per_count).astype(np.int64)
-    )
-    local = CanaryLocalTraining(coins, federation, clip=settings.training.clip, opposite=opposite)
-    streams = request.streams()
-    system = ObservedUldpAvg(setup(settings, federation, local), streams)
-    require_observer(system.plan(), request.observer)
     # All units have the same counts, so c / (c + 1) is the weight of each.
     weight = float(counts.sum() / (counts.sum() + 1))  # one dummy is counted for everybody
-    left = request.silos - 1 if request.observer == "silo" else request.silos
-    noise = system.promise.noise_multiplier * math.sqrt(left / request.silos)
-    shift, knows = weight / noise, request.observer == "server" and system.drawn_by == "server"
+    left = silos - 1 if request.observer == SILO else silos
 
-    def look(before: Parameters, after: Parameters) -> FloatArray:
-        total = _sum(request, system, before, after)[local.columns]
-        return np.asarray(total / (noise * settings.training.clip))
+    def view(made: System, columns: IntArray) -> View:
+        system = cast("ObservedUldpAvg", made)
+        mechanism = system.mechanism(system.promise.noise_multiplier)
+        noise = system.promise.noise_multiplier * math.sqrt(left / silos)
+        knows = request.observer == SERVER and system.drawn_by == SERVER
+        # The step of the server is undone: the model moved by eta_g / (q |U| |S|) x sum.
+        length = system.rate * system.setup.users * silos / settings.training.global_rate
 
-    view = View(
-        shift,
-        look,
-        rate=1.0 if knows else system.rate,
-        joined=(lambda: system.joined) if knows else None,
-        missed=0.0 if opposite else shift / 2.0,
-        note=(f"only {request.canaries} units, each by the whole protocol: little can be shown",),
+        def look(before: Parameters, after: Parameters) -> FloatArray:
+            total = (after - before) * length
+            if request.observer == SILO:
+                total -= mechanism.units(system.silo_noise)
+            return np.asarray(total[columns] / (noise * settings.training.clip))
+
+        shift = weight / noise
+        return View(
+            shift,
+            look,
+            rate=1.0 if knows else system.rate,
+            joined=(lambda: system.joined) if knows else None,
+            missed=0.0 if settings.privacy.neighbours == "replace-one" else shift / 2.0,
+            note=(
+                f"only {request.canaries} units, each by the whole protocol: little can be shown",
+            ),
+        )
+
+    return canary_training(
+        request,
+        clip=settings.training.clip,
+        view=view,
+        present=np.tile(counts * settings.security.records_per_count, (request.canaries, 1)),
+        make=_observed,
     )
-    return observe_rounds(request, system, coins, view, streams)
 
 
-def _sum(
-    request: RehearsalRequest, system: ObservedUldpAvg, before: Parameters, after: Parameters
-) -> FloatArray:
-    """Return the noisy sum of a round, (D,), without the own noise of a silo that watches."""
-    training = request.settings.training
-    constant = system.rate * system.setup.users * request.silos
-    # The step of the server is undone: the model moved by eta_g / (q |U| |S|) x sum.
-    total = (after - before) * (constant / training.global_rate)
-    if request.observer == "silo":
-        total -= system.mechanism(system.promise.noise_multiplier).units(system.silo_noise)
-    return np.asarray(total)
+def _observed(
+    settings: Settings, federation: Federation, local: LocalTraining, streams: Streams
+) -> System:
+    return ObservedUldpAvg(setup(settings, federation, local), streams)
 
 
 def _refuse(request: RehearsalRequest) -> None:
@@ -147,7 +152,7 @@ def _refuse(request: RehearsalRequest) -> None:
             "It promises nothing, and what it leaks beside the sum, no canary shows.",
             "See `privplan audit demo` for its ciphertexts and its residue.",
         )
-    if request.observer == "silo-with-records":
+    if request.observer == SILO_WITH_RECORDS:
         raise Unsupported(
             "A silo that has records of the unit itself is not rehearsed.",
             "What its own weight of the unit tells would have to be staged for each silo.",

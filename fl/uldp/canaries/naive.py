@@ -14,28 +14,28 @@ randomness of its own.
 from __future__ import annotations
 
 import math
+from functools import cached_property
 
 import numpy as np
 
 from ....accountant import events as ev
+from ....accountant.arrays import FloatArray, IntArray
+from ....accountant.mechanisms import Gaussian
 from ....accountant.sensitivity.release import repeated, sensitivity_multiplier
 from ...aggregation.choice import aggregator
 from ...canaries import (
     CANARY_NORM_IN_CLIPS,
     OBSERVER_SILO,
+    CanaryHarness,
     CanaryObservations,
     RecordingAggregator,
     RehearsalRequest,
     canary_federation,
-    flip_coins,
     mask_pairs,
-    refuse_real_users,
-    require_observer,
-    rounds_to_simulate,
-    simulate_rounds,
 )
 from ...frame.model import Parameters
 from ...frame.setup import setup
+from ...observers.names import SERVER, SILO
 from ...settings.schema import Settings
 from ...training.local_training import NoTraining, Rows
 from ..naive import UldpNaive
@@ -72,37 +72,7 @@ def simulate(request: RehearsalRequest) -> CanaryObservations:
     As published, nothing is promised; what is tested is what the paper takes a round for, Gaussian
     noise of the multiplier that it states, before those who see the sum.
     """
-    refuse_real_users(request, "The others of its run only pull against it.")
-    settings, silos = request.settings, request.silos
-    local = SwingingUserTraining(silos, settings.training.clip)
-    federation = canary_federation(np.ones((2, silos), np.int64))
-    system = UldpNaive(setup(settings, federation, local), as_published=settings.as_published)
-    require_observer(system.plan(), request.observer)
-    coins, rounds = (
-        flip_coins(request.canaries, request.rng()),
-        rounds_to_simulate(system.plan(), request.rounds),
-    )
-    seen = np.empty((rounds, request.canaries))
-    for run in range(request.canaries):
-        local.into, local.sign = bool(coins.into[run]), float(coins.signs[run])
-        seen[:, run] = _run(request, system, local, run)
-    silos_seen = silos - 1 if request.observer == "silo" else silos
-    noise = system.mechanism(system.promise.noise_multiplier).share_std * math.sqrt(silos_seen)
-    shift = settings.training.clip * silos_seen / noise
-    if settings.privacy.neighbours != "replace-one":  # a user who is out is at 0, not opposite
-        seen += noise * shift
-        shift *= 2.0
-    return CanaryObservations(
-        coins=coins.into,
-        observations=seen / noise,
-        shift=shift,
-        rate=1.0,
-        plan=system.plan(),
-        opening=system.opening(),
-        rounds=rounds,
-        note=_note(system),
-        event=_published(system, request.observer, rounds),
-    )
+    return NaiveCanaries(request).simulated()
 
 
 def work(settings: Settings, silos: int, canaries: int) -> int:
@@ -110,40 +80,77 @@ def work(settings: Settings, silos: int, canaries: int) -> int:
     return 300 * canaries * mask_pairs(settings, silos)
 
 
-def _run(
-    request: RehearsalRequest, system: UldpNaive, local: SwingingUserTraining, run: int
-) -> list[float]:
-    """Return what the observer sees of each round of one run, in the user's direction."""
-    settings, seen = request.settings, list[float]()
-    recorder = system.aggregator = RecordingAggregator(aggregator(settings.security, request.silos))
-    mechanism = system.mechanism(system.promise.noise_multiplier)
+class NaiveCanaries(CanaryHarness[float]):
+    """One user in each run, and the sum of the silos that are seen."""
 
-    def each(number: int, before: Parameters, after: Parameters) -> None:
+    alone = "The others of its run only pull against it."
+    room = 1
+
+    @cached_property
+    def local(self) -> SwingingUserTraining:
+        """The training of every run."""
+        return SwingingUserTraining(self.request.silos, self.request.settings.training.clip)
+
+    @cached_property
+    def system(self) -> UldpNaive:
+        """The system of every run; its user and its aggregator change."""
+        federation = canary_federation(np.ones((2, self.request.silos), np.int64))
+        parts = setup(self.request.settings, federation, self.local)
+        return UldpNaive(parts, as_published=self.request.settings.as_published)
+
+    @cached_property
+    def mechanism(self) -> Gaussian:
+        """The noise of every round."""
+        return self.system.mechanism(self.system.promise.noise_multiplier)
+
+    @property
+    def silos_seen(self) -> int:
+        """How many silos' updates the observer sees, and does not know."""
+        return self.request.silos - (self.request.observer == SILO)
+
+    @cached_property
+    def noise(self) -> float:
+        """The deviation of the noise in their sum."""
+        return self.mechanism.share_std * math.sqrt(self.silos_seen)
+
+    @cached_property
+    def shift(self) -> float:
+        half = self.request.settings.training.clip * self.silos_seen / self.noise
+        return half if self.replaced else 2.0 * half
+
+    def place(self, run: int, units: IntArray) -> UldpNaive:  # noqa: ARG002
+        (user,), settings, silos = units, self.request.settings, self.request.silos
+        self.local.into, self.local.sign = bool(self.coins.into[user]), self.coins.signs[user]
+        self.recorder = RecordingAggregator(aggregator(settings.security, silos))
+        self.system.aggregator = self.recorder
+        return self.system
+
+    def observe(self, number: int, before: Parameters, after: Parameters) -> float:  # noqa: ARG002
         # The server's step is undone: x moved by eta_g / |S| times the sum.
-        total = (after - before) * request.silos / settings.training.global_rate
-        if request.observer == "silo":  # what it sent itself, it takes off
-            total = total - mechanism.units(recorder.sent[OBSERVER_SILO])
-        elif request.observer == "server" and recorder.sum is not None:
-            total = mechanism.units(recorder.sum.total)
-        seen.append(float(total[0]) * local.towards(number))
+        total = (after - before) * self.request.silos / self.request.settings.training.global_rate
+        if self.request.observer == SILO:  # what it sent itself, it takes off
+            total = total - self.mechanism.units(self.recorder.sent[OBSERVER_SILO])
+        elif self.request.observer == SERVER and self.recorder.sum is not None:
+            total = self.mechanism.units(self.recorder.sum.total)
+        return float(total[0])
 
-    simulate_rounds(system, request.streams(run), rounds=request.rounds, each=each)
-    return seen
+    def score(self, number: int, seen: float) -> FloatArray:
+        along = seen * self.local.towards(number) / self.noise
+        # The others pull against a user: where it is removed, the sum is at their end.
+        return np.array([along if self.replaced else along + self.shift / 2.0])
 
+    @property
+    def event(self) -> ev.Event | None:
+        """What the paper takes the rounds for; None where the plan says what they are."""
+        privacy = self.system.setup.privacy
+        noise = privacy.noise_multiplier
+        if not self.system.as_published or self.request.observer == SILO or noise is None:
+            return None
+        # Under replace-one noise is counted in halves of what a unit moves; the number is the same.
+        times = sensitivity_multiplier(privacy.neighbours)
+        return repeated(self.rounds, ev.Gaussian(noise * times))
 
-def _published(system: UldpNaive, observer: str, rounds: int) -> ev.Event | None:
-    """Return what the paper takes so many rounds for; None where the plan says what they are."""
-    noise = system.setup.privacy.noise_multiplier
-    if not system.as_published or observer == "silo" or noise is None:
-        return None
-    # Under replace-one noise is counted in halves of what a unit moves; the number is the same.
-    return repeated(
-        rounds, ev.Gaussian(noise * sensitivity_multiplier(system.setup.privacy.neighbours))
-    )
-
-
-def _note(system: UldpNaive) -> tuple[str, ...]:
-    note = "one user in each of many small runs, who turns the update of every silo around"
-    if not system.as_published:
-        return (note,)
-    return note, "run as published: what is tested is the paper's own claim, and nothing is proven"
+    def notes(self) -> tuple[str, ...]:
+        note = "one user in each of many small runs, who turns the update of every silo around"
+        own = "run as published: what is tested is the paper's own claim, and nothing is proven"
+        return (note, own) if self.system.as_published else (note,)

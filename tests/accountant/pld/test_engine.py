@@ -124,7 +124,7 @@ def test_sampled_bare_epsilon_against_exact_binomials(rounds, rate, eps):
     for at, exact in worst.items():
         bounds = delta(ev.Repeat(rounds, ev.Poisson(rate, ev.Pure(eps))), at)
         assert bounds.upper >= exact * (1 - 1e-9)
-        assert bounds.lower == 0.0  # a bare epsilon has no lower end
+        assert bounds.lower == 0.0  # a stated epsilon has no lower end
         assert at != 0.2 or bounds.upper == pytest.approx(exact, rel=1e-3)
 
 

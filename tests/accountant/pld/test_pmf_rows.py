@@ -238,7 +238,7 @@ def test_no_row_is_lost_whatever_number_of_points_it_needs(monkeypatch, needed):
         "add-remove",
         False,
     )
-    cumulative_points = pmf_rows._cumulative_points
+    cumulative_points = pmf_rows.cumulative_points
 
     def broken(subset, *rest):
         losses, cumulative = cumulative_points(subset, *rest)
@@ -246,7 +246,7 @@ def test_no_row_is_lost_whatever_number_of_points_it_needs(monkeypatch, needed):
             cumulative[3, -1] = needed
         return losses, cumulative
 
-    monkeypatch.setattr(pmf_rows, "_cumulative_points", broken)
+    monkeypatch.setattr(pmf_rows, "cumulative_points", broken)
     upper, beyond = upper_pmf_rows(family, 0.01, 3.0, TAIL)
     counts = [int(count) for rows in upper for count in rows.counts]
     counts += [count for _, count in beyond]

@@ -16,13 +16,14 @@ from typing import Any
 from privplan.accountant.mechanisms import Gate
 from privplan.accountant.odometer import Odometer
 from privplan.accountant.randomness import Streams
-from privplan.fl.declarations.built_in import built_in
 from privplan.fl.declarations.declaration import SERVER_AGGREGATIONS, Declaration
+from privplan.fl.declarations.packages import built_in
 from privplan.fl.log import LogWriter
 from privplan.fl.log.reader import Scan
 from privplan.fl.running.preparation import prepare, randomness
 from privplan.fl.running.resumption import prepare_resumption
-from privplan.fl.running.session import RunResult, execute
+from privplan.fl.running.run_records import RunResult
+from privplan.fl.running.session import execute
 from privplan.fl.settings.schema import (
     DataSettings,
     PrivacySettings,

@@ -39,7 +39,7 @@ class Counted(Means):
             return COUNT.noisy(ticket, COUNT.total(np.ones((len(rows), 1))), "count")
 
         counted = planned_release(planned, 0, COUNTED)
-        count = self.release_beside(number, gate, COUNT, counting, phase=counted)
+        count = self.release_with_model(number, gate, COUNT, counting, phase=counted)
         self.between(number)
         mechanism = self.mechanism(self.promise.noise_multiplier)
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privplan.accountant.errors import InvalidInput, ProtocolFault
-from privplan.fl.crypto.fixed_point import FixedPoint
+from privplan.fl.crypto.fixed_point_sums import FixedPoint
 
 from ...cases import for_each
 

@@ -7,7 +7,7 @@ from importlib import util
 import pytest
 
 from privplan.accountant.errors import MissingExtra
-from privplan.fl.crypto import dependencies
+from privplan.fl.aggregation import choice
 
 
 def test_all_that_is_missing_is_named_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -16,10 +16,10 @@ def test_all_that_is_missing_is_named_at_once(monkeypatch: pytest.MonkeyPatch) -
     def without(name: str, package: str | None = None) -> object:
         return None if name in ("phe", "nacl") else there(name, package)
 
-    monkeypatch.setattr(dependencies, "find_spec", without)
+    monkeypatch.setattr(choice, "find_spec", without)
     with pytest.raises(MissingExtra, match="pynacl, phe"):
-        dependencies.require(dependencies.WEIGHTING)
+        choice.require_packages(choice.WEIGHTING)
     with pytest.raises(MissingExtra, match="pynacl"):
-        dependencies.require(dependencies.MASKS)
-    monkeypatch.setattr(dependencies, "find_spec", there)
-    dependencies.require(("json", "math"))
+        choice.require_packages(choice.MASKS)
+    monkeypatch.setattr(choice, "find_spec", there)
+    choice.require_packages(("json", "math"))

@@ -12,7 +12,7 @@ import pytest
 from privplan.accountant.errors import InvalidInput
 from privplan.fl.datasets import ratings as room
 from privplan.fl.datasets.ratings import Ratings, federate_ratings, filtered, read_ratings
-from privplan.fl.declarations.toml_words import RATINGS
+from privplan.fl.declarations.toml_key import RATINGS
 
 from ...cases import for_each
 from ..fedpower.matrices import csv_file

@@ -17,7 +17,7 @@ from privplan.audit.attack import AttackRequest, attack
 from privplan.audit.budget import audit_budget
 from privplan.audit.edits import edits_of
 from privplan.fl.log import read
-from privplan.fl.running.lifecycle import resume, run
+from privplan.fl.running.run_and_resume import resume, run
 
 from ...cases import for_each
 from .schemes import described

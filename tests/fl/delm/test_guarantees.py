@@ -19,7 +19,7 @@ from privplan.audit.budget import audit_budget
 from privplan.fl.delm.expected_schemes import BASIC, ENHANCED
 from privplan.fl.frame.expected_log import ExpectedLog
 from privplan.fl.log import read
-from privplan.fl.running.lifecycle import run
+from privplan.fl.running.run_and_resume import run
 
 from ...cases import for_each
 from .schemes import built, described, federation

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("sklearn")
 
 from privplan.audit.attack import AttackRequest, attack
-from privplan.fl.running.lifecycle import run
+from privplan.fl.running.run_and_resume import run
 
 SHARE: Final = 0.8
 """The least share of epsilon that the claim tier shows."""

@@ -15,7 +15,7 @@ from privplan.accountant.errors import InvalidInput, PrivplanError
 from privplan.fl.declarations.registry import declaration_of
 from privplan.fl.delm.settings import IMAGE_MODELS
 from privplan.fl.models import model_named
-from privplan.fl.running.lifecycle import run
+from privplan.fl.running.run_and_resume import run
 
 from ...cases import for_each
 from .schemes import described, settings

@@ -10,8 +10,8 @@ import numpy as np
 
 from privplan.fl.data.federation import Federation
 from privplan.fl.data.rating_federation import RatingFederation, row_silos
-from privplan.fl.declarations.built_in import built_in
 from privplan.fl.declarations.declaration import Declaration
+from privplan.fl.declarations.packages import built_in
 from privplan.fl.declarations.toml_keys import RATING_USES
 
 READER = Declaration(

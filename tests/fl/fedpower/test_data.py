@@ -49,7 +49,7 @@ def test_the_reader_of_these_tests_is_sound() -> None:
         (('path = "u.data"', LISTED), "lacks `users`"),
         (("users = 9", LISTED), "lacks `path`"),
         (('path = "u.data"', "users = 9", 'selection = "public"'), "lacks `selection_source`"),
-        (('path = "u.data"', "users = 9", PUBLIC, LISTED), "`columns` beside `selection`"),
+        (('path = "u.data"', "users = 9", PUBLIC, LISTED), "`columns` with `selection`"),
         (
             ('path = "u.data"', "users = 9", LISTED, 'selection_source = "me"'),
             "`selection_source` in [data], which has no effect",

@@ -15,12 +15,12 @@ import pytest
 
 from privplan.accountant.errors import InvalidInput
 from privplan.fl.tables.array_file import ArrayFile
-from privplan.fl.tables.checking import checked_table
-from privplan.fl.tables.draft import draft_of
-from privplan.fl.tables.reading import TableColumns
+from privplan.fl.tables.row_reading import TableColumns
 from privplan.fl.tables.schema import TextFormat
+from privplan.fl.tables.schema_draft import draft_of
 from privplan.fl.tables.schema_file import schema_of
 from privplan.fl.tables.table import read_table
+from privplan.fl.tables.value_checks import checked_table
 
 from ...cases import for_each
 

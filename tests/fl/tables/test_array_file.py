@@ -15,10 +15,10 @@ import scipy.sparse
 import privplan as pp
 from privplan.accountant.errors import InvalidInput
 from privplan.fl.tables.batches import BATCH_NUMBERS
-from privplan.fl.tables.checking import checked_table
-from privplan.fl.tables.reading import TableColumns
+from privplan.fl.tables.row_reading import TableColumns
 from privplan.fl.tables.schema_file import schema_of
 from privplan.fl.tables.table import read_table
+from privplan.fl.tables.value_checks import checked_table
 
 from ...cases import for_each
 from .test_table_runs import facts
@@ -296,8 +296,8 @@ def test_arrays_may_stand_in_columns_of_lists_of_one_size(tmp_path: Path) -> Non
 def test_a_draft_of_a_schema_has_the_shapes_that_headers_declare(tmp_path: Path) -> None:
     import tomllib
 
-    from privplan.fl.tables.draft import draft_of
     from privplan.fl.tables.schema import TextFormat
+    from privplan.fl.tables.schema_draft import draft_of
 
     path = tmp_path / "a.npz"
     np.savez(path, pixels=images(), user=users(), age=np.arange(7.0), well=np.ones(7, bool))

@@ -11,7 +11,7 @@ from pyarrow import parquet
 
 import privplan as pp
 from privplan.accountant.errors import InvalidInput
-from privplan.fl.tables.reading import TableColumns
+from privplan.fl.tables.row_reading import TableColumns
 from privplan.fl.tables.schema_file import schema_of
 from privplan.fl.tables.table import read_table
 

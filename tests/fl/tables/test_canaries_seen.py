@@ -37,7 +37,7 @@ from privplan.accountant.arrays import FloatArray, IntArray
 from privplan.accountant.mechanisms import NoisyGram, product_rows
 from privplan.fl.delm.coefficients import CoefficientRounds
 from privplan.fl.fedpower import utility
-from privplan.fl.fedpower.canary_runs import RehearsedRemoval
+from privplan.fl.fedpower.canaries import RehearsedRemoval
 from privplan.fl.fedpower.power import PowerIteration
 
 from ...audit import broken, broken_flame, broken_gram, broken_power

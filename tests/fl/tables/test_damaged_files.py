@@ -11,7 +11,7 @@ import scipy.sparse
 from pyarrow import parquet
 
 from privplan.accountant.errors import InvalidInput
-from privplan.fl.tables.reading import TableColumns
+from privplan.fl.tables.row_reading import TableColumns
 from privplan.fl.tables.schema_file import schema_of
 from privplan.fl.tables.table import read_table
 

@@ -15,7 +15,7 @@ import privplan as pp
 from privplan.accountant.errors import InvalidInput
 from privplan.fl.running.configuration import Configuration
 from privplan.fl.running.run_data import federation_of
-from privplan.fl.tables.reading import TableColumns
+from privplan.fl.tables.row_reading import TableColumns
 from privplan.fl.tables.schema_file import schema_of
 from privplan.fl.tables.table import Table
 

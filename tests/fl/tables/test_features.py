@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from privplan.fl.tables.batches import Batch
-from privplan.fl.tables.features import features_of, labels_of
+from privplan.fl.tables.cell_features import features_of, labels_of
 from privplan.fl.tables.schema_file import schema_of
 
 from ...cases import for_each

@@ -21,7 +21,7 @@ from privplan.fl.running import RunInterrupted
 from privplan.fl.running.configuration import Configuration
 from privplan.fl.running.run_data import federation_of
 from privplan.fl.tables.federated_table import digest_of, federation_of_table
-from privplan.fl.tables.reading import TableColumns
+from privplan.fl.tables.row_reading import TableColumns
 from privplan.fl.tables.schema_file import schema_of
 from privplan.fl.tables.table import read_table
 

@@ -15,7 +15,7 @@ import privplan as pp
 from privplan.accountant.errors import InvalidInput
 from privplan.fl.tables import arrow_file
 from privplan.fl.tables.arrow_cells import row_ranges
-from privplan.fl.tables.reading import TableColumns
+from privplan.fl.tables.row_reading import TableColumns
 from privplan.fl.tables.schema_file import schema_of
 from privplan.fl.tables.table import Table
 from privplan.fl.tables.user_list import listed_names

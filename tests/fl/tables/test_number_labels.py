@@ -16,7 +16,7 @@ from privplan.audit.attack_methods.membership.evidence import require_likelihood
 from privplan.audit.budget import audit_budget
 from privplan.fl.data.federation import Federation
 from privplan.fl.models.losses import Huber, SquaredError
-from privplan.fl.models.own_models import own_model
+from privplan.fl.models.own_model_building import own_model
 from privplan.fl.models.registry import model_named
 from privplan.fl.training.deltas import delta_blocks, per_example_gradients
 from privplan.fl.training.metrics import measured

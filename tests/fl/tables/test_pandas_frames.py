@@ -16,7 +16,7 @@ import pytest
 import privplan as pp
 from privplan.accountant.errors import InvalidInput
 from privplan.fl.tables.federated_table import digest_of, federation_of_table
-from privplan.fl.tables.reading import TableColumns
+from privplan.fl.tables.row_reading import TableColumns
 from privplan.fl.tables.schema_file import schema_of
 from privplan.fl.tables.table import TableRows, read_table
 

@@ -302,7 +302,7 @@ CELLS = (
 def test_no_file_with_a_good_header_is_refused_whatever_its_rows_hold() -> None:
     """300 random tables, each of which is read into the federation of the same public facts."""
     from privplan.fl.tables.federated_table import federation_of_table
-    from privplan.fl.tables.reading import TableColumns
+    from privplan.fl.tables.row_reading import TableColumns
     from privplan.fl.tables.schema_file import schema_of
     from privplan.fl.tables.table import read_table
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from privplan.accountant.errors import InvalidInput
-from privplan.fl.tables import text_file
+from privplan.fl.tables import csv_file
+from privplan.fl.tables.csv_file import TextFile
 from privplan.fl.tables.schema import TextFormat
-from privplan.fl.tables.text_file import TextFile
 
 from ...cases import for_each
 
@@ -64,7 +64,7 @@ def test_rows_are_those_of_each_line_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int
 ) -> None:
     """600 files of random nasty lines, cut into blocks anywhere."""
-    monkeypatch.setattr(text_file, "TEXT_BLOCK_BYTES", block)
+    monkeypatch.setattr(csv_file, "TEXT_BLOCK_BYTES", block)
     rng = np.random.default_rng(block)
     path = tmp_path / "t.csv"
     for _ in range(200):

@@ -16,11 +16,11 @@ from privplan.audit.budget import audit_budget
 from privplan.fl.running.configuration import Configuration
 from privplan.fl.running.preparation import prepare
 from privplan.fl.running.run_data import federation_of
-from privplan.fl.tables.checking import checked_table
 from privplan.fl.tables.federated_table import files_of
 from privplan.fl.tables.schema_text import schema_in
 from privplan.fl.tables.table import TableColumns
 from privplan.fl.tables.user_list import public_users
+from privplan.fl.tables.value_checks import checked_table
 
 from ...cases import for_each
 from .hospitals import LISTED, MARKER, SCHEMA, configuration, listed, write
@@ -134,7 +134,7 @@ def test_a_list_is_public_so_what_is_wrong_with_it_is_said(
         ({"users_list": None}, ("says `users_public`", "lacks `users_list`")),
         ({"users": None}, ("says `users_public`", "lacks `users`")),
         ({"user": None}, ("says `users_public`", "lacks `user`")),
-        ({"users_at_most": 30}, ("`users_at_most` beside `users_public`",)),
+        ({"users_at_most": 30}, ("`users_at_most` with `users_public`",)),
         ({"users_public": "see patients.csv"}, ("`path`", "`users_public`")),
         ({"users_public": "/home/me/list"}, ("`users_public`", "file")),
     ],

@@ -52,7 +52,7 @@ MASS_ROUNDING: Final = 1e-9
 """Relative error that masses and losses of the pair may have."""
 
 STICK_ROUNDING: Final = 1e-11
-"""How much lower than its node a line passes, beside a share of two `MASS_ROUNDING`."""
+"""How much lower than its node a line passes, besides a share of two `MASS_ROUNDING`."""
 
 
 def pair_below(curve: AttainedCurve) -> Pair | None:

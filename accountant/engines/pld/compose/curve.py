@@ -193,8 +193,8 @@ def delta_sums(composed: ComposedLoss, width: float) -> tuple[FloatArray, FloatA
 MIN_ROUND_POINTS: Final = 2.0**12
 """Fewest grid points on which the losses of one round lie."""
 
-MIN_CROWDED_POINTS: Final = 2.0**16
-"""The same where most losses are small and crowd at an end, and a few are large: a grid that fits
+MIN_GATHERED_POINTS: Final = 2.0**16
+"""The same where most losses are small and gather at an end, and a few are large: a grid that fits
 the large ones would lower the small ones too far."""
 
 COMPARED_AT: Final = (0.1, 1e-3, 1e-6)
@@ -259,8 +259,8 @@ def _attained_curve(
     tail = CURVE_TAIL_DELTA * 1e-7 / direction.rounds
     ranges = [pair.loss_range(tail) for pair, _ in pairs]
     reach = max(high - low for low, high in ranges)
-    is_crowded = any(pair.support_end is not None for pair, _ in pairs)
-    least = MIN_CROWDED_POINTS if is_crowded else MIN_ROUND_POINTS
+    gathers = any(pair.support_end is not None for pair, _ in pairs)
+    least = MIN_GATHERED_POINTS if gathers else MIN_ROUND_POINTS
     width = max(min(width, reach / least), reach / MAX_ROUND_POINTS)
     for _ in range(MAX_WIDENINGS):
         try:

@@ -25,7 +25,7 @@ CountedPairs = Sequence[tuple[Pair, int]]
 EstimatedPairs = tuple[CountedPairs, SaddlePointEstimate]
 
 MAX_COMPOSED_OTHERS: Final = 2
-"""Most sets of pairs that are composed for a lower end, beside the first."""
+"""Most sets of pairs that are composed for a lower end, besides the first."""
 
 SCHEDULE_ACCURACY_FACTORS: Final = ((64, 4.0), (2_000, 6.0))
 """With more different releases than the first number time counts, and `accuracy` is so many times
@@ -179,7 +179,7 @@ def _dominating(
     mechanisms: Sequence[tuple[DominatedMechanism, int]], reverse: bool
 ) -> list[tuple[Pair, int]]:
     """Return the pairs that dominate, with their counts: one for each mechanism, then the pairs
-    beside some of them."""
+    with some of them."""
     counted = [(mechanism.dominating[:1], count) for mechanism, count in mechanisms]
     counted += [(mechanism.dominating[1:], count) for mechanism, count in mechanisms]
     return [
@@ -201,7 +201,7 @@ def _lower_pairs(
     One that dominates too is the very object of `dominating`.
     """
     lower_pairs = []
-    first_pairs = dominating[: len(mechanisms)]  # the rest are those beside them
+    first_pairs = dominating[: len(mechanisms)]  # the rest go with them
     for (mechanism, count), (dominating_pair, _) in zip(mechanisms, first_pairs, strict=True):
         attained = mechanism.attained[index:][:1] or mechanism.attained[-1:]
         for pair, copies in itertools.chain.from_iterable(attained):

@@ -62,7 +62,7 @@ class Family:
 
     @property
     def has_end_atom(self) -> bool:
-        """Whether the losses end at that of a unit not drawn, where mass crowds."""
+        """Whether the losses end at that of a unit not drawn, where mass gathers."""
         return not self.opposite and bool(self.rate[0, 0] < 1.0)
 
     @property

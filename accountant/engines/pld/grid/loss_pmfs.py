@@ -44,7 +44,7 @@ def upper_pmf(pair: Pair, grid: Grid, tail: float) -> LossPmf:
     """Return a pmf that dominates `pair`; `tail` bounds the mass that is moved to infinity."""
     # Atoms then lie just below a grid point, and move up by no more than rounding.
     if pair.grid_atoms and pair.support_end is None:
-        grid = _grid_beside_atoms(pair, grid.width, tail, +1.0)
+        grid = _grid_next_to_atoms(pair, grid.width, tail, +1.0)
     first, last = grid.covering(*pair.loss_range(tail))
     edges = grid.points(first, last)
     masses = np.zeros(edges.size)
@@ -81,12 +81,13 @@ def lower_pmf(pair: Pair, grid: Grid, tail: float) -> LossPmf:
     """Return a pmf that `pair` dominates; `tail` bounds the mass that is dropped on each side.
 
     The offset of the grid is replaced where another one loses less: at an end of the support where
-    mass crowds, and just below heavy atoms, which would otherwise be lowered by a whole grid width.
+    mass gathers, and just below heavy atoms, which would otherwise be lowered by a whole grid
+    width.
     """
     if pair.support_end is not None and pair.continuous is not None:
         grid = _balanced_grid(pair.continuous, pair.support_end, grid.width)
     elif pair.grid_atoms:
-        grid = _grid_beside_atoms(pair, grid.width, tail, -1.0)
+        grid = _grid_next_to_atoms(pair, grid.width, tail, -1.0)
     first, last = grid.covering(*pair.loss_range(tail))
     edges = grid.points(first, last)
     # Chords and their excess over tangents of h, shape (edges - 1,), summed over the continuous
@@ -139,7 +140,7 @@ def _smooth_chords(
 class _AtomSplit:
     """Outcomes placed into the intervals of a grid, each split between the ends by itself.
 
-    Nothing cancels, so an outcome keeps its digits beside a much heavier one.
+    Nothing cancels, so an outcome keeps its digits next to a much heavier one.
     """
 
     interval: IndexArray
@@ -257,8 +258,8 @@ def _balanced_grid(pair: ContinuousPart, end: tuple[float, float], width: float)
     return Grid(width, float(points[best]))
 
 
-def _grid_beside_atoms(pair: Pair, width: float, tail: float, sign: float) -> Grid:
-    """Return the grid whose points lie just beside the atoms: above (+1) or below (-1) them.
+def _grid_next_to_atoms(pair: Pair, width: float, tail: float, sign: float) -> Grid:
+    """Return the grid whose points lie right next to the atoms: above (+1) or below (-1) them.
 
     An upper pmf then moves an atom up by no more than rounding, and a lower pmf does not have to
     move it down by a whole grid width.

@@ -98,7 +98,7 @@ def _relax_depth(
 ) -> None:
     """Reduce in place the `depth` of points above a deeply lowered first point.
 
-    Mass that crowds at the bottom lets the first point be lowered far.  A chord's excess at t in
+    Mass that gathers at the bottom lets the first point be lowered far.  A chord's excess at t in
     [0, 1] is at most min(D, (1 - t) C), D its `excess` and C its `collapse`, so with depth g at
     its left end it needs no more than D (C - g) / (C - D) at its right end, and nothing once g
     is C.

@@ -26,7 +26,7 @@ class Pair:
     """A pair of distributions, seen through the loss log(P/Q).
 
     `grid_atoms` are losses that should lie on the grid: heavy atoms, or an end of the support.
-    `support_end` is a loss at which the support ends while mass crowds there, and on which side:
+    `support_end` is a loss at which the support ends while mass gathers there, and on which side:
     -1, +1.
     """
 
@@ -123,7 +123,7 @@ class LaterPair(Pair):
 
     @property
     def support_end(self) -> tuple[float, float] | None:
-        """A loss at which the support ends while mass crowds there, and on which side."""
+        """A loss at which the support ends while mass gathers there, and on which side."""
         return self._made().support_end
 
 

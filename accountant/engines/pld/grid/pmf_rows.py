@@ -5,13 +5,13 @@ Neither needs neighbouring grid points.  So each row takes points that are close
 loss has its mass and far apart elsewhere, at distances that cost all intervals alike (the error of
 an interval of length d is its tilted mass times d^2, so d grows with density^(-1/3)).
 
-The lower pmf differs from that of loss_pmfs.py in how it ends.  Where mass crowds at an end of the
+The lower pmf differs from that of loss_pmfs.py in how it ends.  Where mass gathers at an end of the
 losses, and in the far upper tail, outcomes are merged: that is post-processing, and what is merged
-is an atom whose loss is known; the grid is laid so that the crowded one lies on a point, the other
-is moved down to one.  Chords are then lowered by the largest excess at each point, and an atom at
-the top leaves nothing to be lowered there.  What comes out negative is taken from the points above:
-a mass v at a loss l lowers the hockey stick at least as much when it is removed as v at a smaller
-loss.
+is an atom whose loss is known; the grid is laid so that the atom where mass gathers lies on a
+point, the other is moved down to one.  Chords are then lowered by the largest excess at each point,
+and an atom at the top leaves nothing to be lowered there.  What comes out negative is taken from
+the points above: a mass v at a loss l lowers the hockey stick at least as much when it is removed
+as v at a smaller loss.
 
 Source: derived here and in loss_pmfs.py.
 """
@@ -25,17 +25,16 @@ import numpy as np
 
 from ....arrays import BoolArray, FloatArray, IntArray
 from .families import CountedPair, Family
-from .loss_grid import chord_excess, upward_share
+from .loss_grid import upward_share
 from .noise import UNIT_ROUNDOFF
-
-CELLS_PER_ROW: Final = 192
-"""Into how many cells of equal length in position a row is cut to choose its points."""
-
-MERGED_TAIL_SHARE: Final = 1e-10
-"""Tilted share of a far tail whose outcomes a lower pmf merges, or drops at the bottom."""
-
-MAX_INTERVAL_NATS: Final = 0.25
-"""Longest interval, in nats."""
+from .pmf_points import (
+    _share_error,
+    central_range,
+    cumulative_points,
+    interval_masses,
+    row_points,
+    strictly_ascending,
+)
 
 _MAX_ATOM_MOVES: Final = 40
 """How often the end of what is merged is moved until it lies far enough from the atom."""
@@ -84,7 +83,7 @@ def upper_pmf_rows(
 def _upper(family: Family, width: float, tilt: float, tail: float) -> PmfRows:
     low, high = family.reach(tail)
     offset = family.end_loss if family.has_end_atom else np.zeros_like(family.scale)
-    indices = _strictly_ascending(_points(family, width, offset, tilt, low, high), upwards=True)
+    indices = strictly_ascending(row_points(family, width, offset, tilt, low, high), upwards=True)
     edges = offset + width * indices
     log_p, log_q = family.log_masses(edges)
     # Chords over intervals of unequal length, shape (rows, points - 1); shares are rounded up,
@@ -122,7 +121,7 @@ def _by_size(
 ) -> tuple[list[Family], tuple[CountedPair, ...]]:
     """Return the rows, grouped by the number of points they need, and the pairs that need too
     many."""
-    needed = _cumulative_points(family, width, tilt, *family.reach(tail))[1][:, -1]
+    needed = cumulative_points(family, width, tilt, *family.reach(tail))[1][:, -1]
     # One class for each row, the last one for all that no size holds, be it not a number.
     # NaN compares as false, so such a row is among those treated one by one.
     classes = np.where(needed <= ROW_SIZES[-1], np.searchsorted(ROW_SIZES, needed), len(ROW_SIZES))
@@ -163,80 +162,6 @@ def _slack(family: Family, edges: FloatArray, tail: float) -> FloatArray:
     return slack
 
 
-# --- the points of a row ------------------------------------------------------------------------
-
-
-def _points(
-    family: Family, width: float, offset: FloatArray, tilt: float, low: FloatArray, high: FloatArray
-) -> IntArray:
-    """Return ascending grid indices for each row, the ends just beyond positions low and high."""
-    losses, cumulative = _cumulative_points(family, width, tilt, low, high)
-    count = int(np.ceil(cumulative[:, -1].max())) + 2
-    # Each row's cumulative share, moved to an interval of its own: one interpolation inverts all.
-    row = np.arange(family.scale.size, dtype=np.float64)[:, None]
-    share = np.zeros_like(losses)
-    share[:, 1:] = cumulative / cumulative[:, -1:]
-    targets = np.interp(
-        (2.0 * row + np.linspace(0.0, 1.0, count)).ravel(),
-        (2.0 * row + share).ravel(),
-        losses.ravel(),
-    ).reshape(row.size, count)
-    rounded = np.round((targets - offset) / width)
-    rounded[:, 0] = np.floor((losses[:, 0] - offset[:, 0]) / width) - 1.0
-    rounded[:, -1] = np.ceil((losses[:, -1] - offset[:, 0]) / width) + 1.0
-    if not np.isfinite(rounded).all() or np.abs(rounded).max() > 1e15:
-        raise FloatingPointError("the losses are not finite")
-    result: IntArray = rounded.astype(np.int64)
-    return result
-
-
-def _cumulative_points(
-    family: Family, width: float, tilt: float, low: FloatArray, high: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return losses between two positions, ascending, and how many points are needed up to each."""
-    x = low + (high - low) * np.linspace(0.0, 1.0, CELLS_PER_ROW + 1)
-    losses = family.loss(x)
-    p, q = family.masses_between(x)
-    log_p = q[:, ::-1] if family.swapped else p
-    losses = losses[:, ::-1] if family.swapped else losses
-    return losses, np.cumsum(_needed(losses, log_p, width, tilt), axis=-1)
-
-
-def _needed(losses: FloatArray, log_p: FloatArray, width: float, tilt: float) -> FloatArray:
-    """Return how many points each cell needs, so that all points cost about what `width` does."""
-    length = np.maximum(np.diff(losses, axis=-1), 1e-300)
-    density = _tilted(losses, log_p, tilt) + 0.1 * _tilted(losses, log_p, 0.0)
-    # An interval of length d and density rho costs about rho d^3; for a given number of points
-    # the sum is least where d is proportional to rho^(-1/3).
-    cost = length ** (2.0 / 3.0) * density ** (1.0 / 3.0)
-    needed = cost * np.sqrt(cost.sum(axis=-1, keepdims=True)) / width
-    # Within an interval the tilted density changes by no more than a factor of about e.
-    logs = np.log(
-        np.maximum(density / length, 1e-14 * (density / length).max(axis=-1, keepdims=True))
-    )
-    steps = np.zeros_like(needed)
-    steps[:, 1:] = np.abs(np.diff(logs, axis=-1))
-    needed = np.maximum(needed, np.maximum(steps, length / MAX_INTERVAL_NATS))
-    points: FloatArray = np.minimum(needed, length / width) + 1e-9
-    return points
-
-
-def _tilted(losses: FloatArray, log_p: FloatArray, tilt: float) -> FloatArray:
-    """Return the shares of the cells in the tilted pmf."""
-    exponents = log_p + tilt * 0.5 * (losses[:, 1:] + losses[:, :-1])
-    weights = np.exp(exponents - exponents.max(axis=-1, keepdims=True))
-    shares: FloatArray = weights / weights.sum(axis=-1, keepdims=True)
-    return shares
-
-
-def _strictly_ascending(indices: IntArray, *, upwards: bool) -> IntArray:
-    """Return indices that strictly ascend, moved up (or down) where they would not."""
-    if not upwards:
-        return -_strictly_ascending(-indices[:, ::-1], upwards=True)[:, ::-1]
-    steps = np.arange(indices.shape[-1])
-    return np.maximum.accumulate(indices - steps, axis=-1) + steps
-
-
 # --- chords -------------------------------------------------------------------------------------
 
 
@@ -258,19 +183,19 @@ class _Chords:
 
     @classmethod
     def of(cls, family: Family, width: float, tilt: float, tail: float) -> _Chords:
-        low, high = _central_range(family, tilt, tail)
+        low, high = central_range(family, tilt, tail)
         end_atom = _EndAtom.of(family, width, tail) if family.has_end_atom else None
         least = None if end_atom is None else end_atom.position
         offset = np.zeros_like(family.scale) if end_atom is None else end_atom.loss
-        indices = _points(family, width, offset, tilt, low, high)
+        indices = row_points(family, width, offset, tilt, low, high)
         at_top = end_atom is not None and family.swapped
         if end_atom is not None:
-            # The crowded atom is point 0, at the bottom or at the top.
+            # The atom where mass gathers is point 0, at the bottom or at the top.
             indices = np.minimum(indices, 0) if family.swapped else np.maximum(indices, 0)
             indices[:, -1 if family.swapped else 0] = 0
-        indices = _strictly_ascending(indices, upwards=not at_top)
+        indices = strictly_ascending(indices, upwards=not at_top)
         edges = offset + width * indices
-        to_left, to_right, excess, beyond = _interval_masses(family, edges, least, tail)
+        to_left, to_right, excess, beyond = interval_masses(family, edges, least, tail)
         atoms = np.zeros_like(edges)
         valid = np.ones(edges.shape[0], dtype=np.bool_)
         if end_atom is not None:
@@ -339,7 +264,7 @@ def _without_negative_masses(masses: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class _EndAtom:
-    """Outcomes where mass crowds, merged: those below a position, with their loss and P mass.
+    """Outcomes where mass gathers, merged: those below a position, with their loss and P mass.
 
     All other losses are at least a grid width from the merged one, so that the interval next to it
     is empty and nothing has to be lowered at the atom.
@@ -366,67 +291,3 @@ class _EndAtom:
                 break
             span = np.where(near, 1.3 * span, span)
         return cls(position, loss, np.exp(log_p), ~near[:, 0])
-
-
-def _central_range(family: Family, tilt: float, tail: float) -> tuple[FloatArray, FloatArray]:
-    """Return positions (low, high) beyond which less than `MERGED_TAIL_SHARE` of the tilted pmf
-    lies."""
-    low, high = family.reach(tail)
-    x = low + (high - low) * np.linspace(0.0, 1.0, CELLS_PER_ROW + 1)
-    losses = family.loss(x)
-    p, q = family.masses_between(x)
-    log_p = q if family.swapped else p
-    # The untilted pmf counts too, a tenth as much, so that the range also suits smaller tilts.
-    weights = _tilted(losses, log_p, tilt) + 0.1 * _tilted(losses, log_p, 0.0)
-    below, above = np.cumsum(weights, axis=-1), np.cumsum(weights[:, ::-1], axis=-1)
-    first = (below < MERGED_TAIL_SHARE).sum(axis=-1)
-    last = CELLS_PER_ROW - (above < MERGED_TAIL_SHARE).sum(axis=-1)
-    row = np.arange(first.size)
-    return x[row, first][:, None], x[row, last][:, None]
-
-
-def _interval_masses(
-    family: Family, edges: FloatArray, least: FloatArray | None, tail: float
-) -> tuple[FloatArray, FloatArray, FloatArray, tuple[FloatArray, FloatArray]]:
-    """Return P mass of the chords at both ends of each interval, their excess, and mass beyond.
-
-    Beyond the last edge that is P mass, and the loss of all of it merged, rounded down.
-    """
-    gaps = np.diff(edges, axis=-1)
-    # Edges and middles of the intervals alternate, shape (rows, 2 points - 1).
-    halves = np.empty((edges.shape[0], 2 * edges.shape[1] - 1))
-    halves[:, ::2] = edges
-    halves[:, 1::2] = edges[:, :-1] + 0.5 * gaps
-    log_p, log_q = family.log_masses(halves, least)
-    beyond_p, beyond_q = log_p[:, -1], log_q[:, -1]
-    log_p, log_q = log_p[:, 1:-1], log_q[:, 1:-1]
-    inside_p = np.logaddexp(log_p[:, ::2], log_p[:, 1::2])
-    inside_q = np.logaddexp(log_q[:, ::2], log_q[:, 1::2])
-    inside = np.exp(inside_p)
-    error = _share_error(family, edges, gaps, inside, tail)
-    # Shares are rounded down, and the excess up: the bound stays a lower one.
-    up = np.maximum(upward_share(inside_p, inside_q, edges[:, :-1], gaps) - error, 0.0)
-    to_left, to_right = inside * (1.0 - up), inside * up
-    excess = chord_excess(log_p, log_q, edges, to_left, to_right) + 4.0 * error * gaps * inside
-    with np.errstate(invalid="ignore"):
-        loss = beyond_p - beyond_q - 4.0 * family.mass_error(tail)[:, 0]
-    return to_left, to_right, excess, (np.exp(beyond_p), loss)
-
-
-def _share_error(
-    family: Family, edges: FloatArray, gaps: FloatArray, inside: FloatArray, tail: float
-) -> FloatArray:
-    """Return the error of each share: of the two masses, and of the edges between them.
-
-    The density at an edge is at most 16 times that of the heavier interval beside it: it has one
-    peak, and lies between the two averages unless that peak is near.
-    """
-    density = inside / gaps
-    heavier = np.concatenate(
-        (density[:, :1], np.maximum(density[:, :-1], density[:, 1:]), density[:, -1:]), axis=-1
-    )
-    moved = 16.0 * family.edge_mismatch(edges) * heavier
-    with np.errstate(divide="ignore", invalid="ignore"):
-        relative = np.where(inside > 0.0, (moved[:, :-1] + moved[:, 1:]) / inside, 0.0)
-    error: FloatArray = (relative + 2.0 * family.mass_error(tail)) / -np.expm1(-gaps)
-    return error

@@ -28,7 +28,7 @@ noise 1 and 2 apart leave; on the line one half line attains both.  So for order
 
 are the exact suprema, attained by others at -1 and others at +1.
 
-A bare epsilon is used as follows.  Under replace-one it bounds H_c(B || A) and H_c(B || B') as it
+A stated epsilon is used as follows.  Under replace-one it bounds H_c(B || A) and H_c(B || B') as it
 is.  Under add-remove and zero-out a replaced unit counts as two steps, for which the epsilon is
 doubled.  All of this holds for Laplace noise too: one coordinate is the worst case (noisy_sums.py).
 The hockey stick of an average is at most the average of hockey sticks, so averages over samples do
@@ -60,7 +60,14 @@ from .outcomes import blend
 from .registry import MIN_SAMPLING_RATE, DominatedMechanism, from_above, is_single_pair, pairs
 
 INTEGER_SUMS = (ev.DiscreteGaussian, ev.DiscreteLaplace, ev.TruncatedDiscreteGaussian)
-BARE = (ev.RandomizedResponse, ev.Pure, ev.Local, ev.Exponential, ev.Approximate, ev.NoGuarantee)
+STATED_NUMBERS = (
+    ev.RandomizedResponse,
+    ev.Pure,
+    ev.Local,
+    ev.Exponential,
+    ev.Approximate,
+    ev.NoGuarantee,
+)
 SHUFFLED = (ev.Shuffle, ev.SampledShuffle)
 
 FIXED_SIZE_SOURCE = (
@@ -97,7 +104,7 @@ def without_replacement(inner: ev.Event, rate: float, neighbours: Neighbours) ->
     The last step says what the sampling does.  Raises `Unsupported` for an event whose guarantee
     says nothing about a replaced unit, and for samples of samples.
     """
-    if not isinstance(inner, (ev.Gaussian, ev.Laplace, *INTEGER_SUMS, *BARE, *SHUFFLED)):
+    if not isinstance(inner, (ev.Gaussian, ev.Laplace, *INTEGER_SUMS, *STATED_NUMBERS, *SHUFFLED)):
         raise Unsupported(
             f"The pld engine cannot treat fixed-size sampling of `{inner.type}`.",
             "What a replaced unit changes is known for single releases only.",
@@ -120,7 +127,7 @@ def without_replacement(inner: ev.Event, rate: float, neighbours: Neighbours) ->
 def _all_but_few(inner: ev.Event, neighbours: Neighbours) -> DominatedMechanism:
     """Return a bound for rates that are rounded to 1: what the curves grow to as q grows."""
     twice = release_of_group(2, inner)
-    two_steps = neighbours == "add-remove" or isinstance(inner, BARE)
+    two_steps = neighbours == "add-remove" or isinstance(inner, STATED_NUMBERS)
     released = pairs(twice, "add-remove") if two_steps else pairs(inner, "replace-one")
     step = _step("Counted as if everybody were drawn.", neighbours)
     return replace(from_above(released), steps=(*released.steps, step))
@@ -250,7 +257,7 @@ def _present_or_zeroed_outcomes(noise: AdditiveNoise, rate: float) -> Pair:
     return Pair(continuous, atoms, atoms.heaviest_losses())
 
 
-# --- integer sums, bare numbers, shuffled rounds --------------------------------------------------
+# --- integer sums, stated numbers, shuffled rounds ------------------------------------------------
 
 
 def _present_or_absent(inner: ev.Event, rate: float) -> DominatedMechanism:
@@ -269,7 +276,7 @@ def _present_or_absent(inner: ev.Event, rate: float) -> DominatedMechanism:
 
 
 def _replaced(inner: ev.Event, rate: float, neighbours: Neighbours) -> DominatedMechanism:
-    doubled = neighbours == "zero-out" and isinstance(inner, BARE)
+    doubled = neighbours == "zero-out" and isinstance(inner, STATED_NUMBERS)
     event = release_of_group(2, inner) if doubled else inner
     base = pairs(event, "replace-one")
     if not base.symmetric or not is_single_pair(base) or base.pair.continuous is not None:

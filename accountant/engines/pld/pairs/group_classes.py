@@ -43,7 +43,7 @@ from ..grid.pair import Pair
 from ..grid.pair_parts import AtomPair
 from .registry import DominatedMechanism, pairs
 
-BARE_RECORDS: Final = (ev.Pure, ev.Local, ev.RandomizedResponse, ev.Approximate)
+STATED_RECORDS: Final = (ev.Pure, ev.Local, ev.RandomizedResponse, ev.Approximate)
 """Events of a record that say no more than its epsilon and delta."""
 
 MAX_COUNTED_RECORDS: Final = 100
@@ -64,7 +64,7 @@ def chained(
 ) -> DominatedMechanism:
     """Return the mechanism of `size` records that each are as `record` says.
 
-    `by_lemma` is the bare event of the lemma for groups, which stands where the iterate is not
+    `by_lemma` is the stated event of the lemma for groups, which stands where the iterate is not
     counted.
     """
     delta = record.delta if isinstance(record, ev.Approximate) else 0.0

@@ -47,7 +47,7 @@ from ..grid.pair import Pair
 from ..grid.pair_parts import AtomPair
 from .binomial import BinomialShifts, GaussianShifts, LaplaceShifts
 from .binomial_mixtures import BinomialLoss, BinomialMixturePair
-from .group_classes import BARE_RECORDS, chained
+from .group_classes import STATED_RECORDS, chained
 from .outcomes import worst_pair
 from .registry import (
     MAX_SUPPORT_SIZE,
@@ -67,7 +67,7 @@ MIN_GRID_ATOM_MASS: Final = 1e-9
 @pairs.register(ev.Group)
 def _group(event: ev.Group, neighbours: Neighbours) -> DominatedMechanism:
     size, sampled = event.size, event.event
-    if isinstance(sampled, BARE_RECORDS):
+    if isinstance(sampled, STATED_RECORDS):
         return chained(size, sampled, by_lemma(event), neighbours)
     if isinstance(sampled, ev.FixedSize) and neighbours == "replace-one":
         from .fixed_size_groups import replaced_records
@@ -132,7 +132,7 @@ def group_pair(losses: BinomialLoss) -> Pair:
         return _with_flat_ends(continuous, losses)
     if losses.down is not None:
         return Pair(continuous, None)
-    # The loss stays above that of nobody being drawn, and small losses crowd there.
+    # The loss stays above that of nobody being drawn, and small losses gather there.
     lowest = losses.up.lowest
     if math.isinf(lowest):
         return Pair(continuous, None)

@@ -1,4 +1,4 @@
-"""Pairs of balls in bins with correlated noise: a Gaussian beside random allocation, both ways.
+"""Pairs of balls in bins with correlated noise: a Gaussian with random allocation, both ways.
 
 amplification/bins.py says what dominates the run and what it attains; here the comparison with
 about the least epsilon at the delta in question is taken from above, the one with the most from
@@ -162,10 +162,10 @@ def _step(event: ev.MatrixGaussian, compared: HiddenBins, neighbours: Neighbours
     if compared.bins == 1:
         statement = f"The bin, 1 of {bins:,}, is counted as known: {shared}."
     else:
-        beside = f", beside {shared}" if compared.shared > 0.0 else ""
+        moved = f", with {shared}" if compared.shared > 0.0 else ""
         statement = (
             f"1 of {bins:,} bins, looked at {compared.bins:,} at a time: random allocation of a "
-            f"Gaussian that moves by {math.sqrt(compared.hidden):.6g} of the noise{beside}."
+            f"Gaussian that moves by {math.sqrt(compared.hidden):.6g} of the noise{moved}."
         )
     return Step(
         "sampling",

@@ -42,7 +42,7 @@ from ..grid.noise import AdditiveNoise, GaussianNoise, LaplaceNoise
 from ..grid.pair import Pair
 from ..grid.pair_parts import AtomPair
 from .matrix_bins import bins_mechanism
-from .outcomes import bare, integer_sum, no_guarantee, response, worst_pair
+from .outcomes import integer_sum, no_guarantee, response, stated_numbers, worst_pair
 from .registry import MIN_NOISE_MULTIPLIER, MIN_SAMPLING_RATE, DominatedMechanism, each_alone, pairs
 
 
@@ -90,7 +90,7 @@ def noisy_sum(
     shift = SampledShift(noise, rate)
     pair = mixtures(noise, (0.0, 1.0), (1.0 - rate, rate), (1.0, 0.0), shift)
     if isinstance(noise, GaussianNoise) and rate < 1.0:
-        # The loss stays above log(1 - q), and small losses crowd there.
+        # The loss stays above log(1 - q), and small losses gather there.
         lowest = math.log1p(-rate)
         pair = replace(pair, grid_atoms=(lowest,), support_end=(lowest, -1.0))
     return DominatedMechanism.of(pair, [pair], rate == 1.0, _sum_steps(event, rate, neighbours))
@@ -163,7 +163,7 @@ def _relation(neighbours: Neighbours) -> str:
     return f"neighbours: {neighbours}"
 
 
-_BARE: Final = (ev.RandomizedResponse, ev.Pure, ev.Local, ev.Exponential, ev.Approximate)
+_STATED: Final = (ev.RandomizedResponse, ev.Pure, ev.Local, ev.Exponential, ev.Approximate)
 
 _SAMPLED: Final[Mapping[type[ev.Event], Callable[..., DominatedMechanism]]] = {
     ev.Gaussian: _gaussian,
@@ -172,10 +172,10 @@ _SAMPLED: Final[Mapping[type[ev.Event], Callable[..., DominatedMechanism]]] = {
     ev.DiscreteLaplace: integer_sum,
     ev.TruncatedDiscreteGaussian: integer_sum,
     ev.RandomizedResponse: response,
-    ev.Pure: bare,
-    ev.Local: bare,
-    ev.Exponential: bare,
-    ev.Approximate: bare,
+    ev.Pure: stated_numbers,
+    ev.Local: stated_numbers,
+    ev.Exponential: stated_numbers,
+    ev.Approximate: stated_numbers,
     ev.NoGuarantee: no_guarantee,
 }
 """What has a pair on a Poisson sample: the function that makes it, of a release and its rate."""
@@ -191,7 +191,7 @@ def _poisson(event: ev.Poisson, neighbours: Neighbours) -> DominatedMechanism:
     if rate < MIN_SAMPLING_RATE and not isinstance(inner, ev.NoGuarantee):
         pairs(inner, neighbours)  # refuses what is not understood
         return worst_pair(0.0, 1.0, rate)
-    if isinstance(inner, _BARE) and neighbours != "add-remove":
+    if isinstance(inner, _STATED) and neighbours != "add-remove":
         # Under zero-out, too: who is in the sample may be seen, as long as its value is hidden.
         raise Unsupported(
             f"Poisson sampling of `{inner.type}` is not supported under {neighbours}.",

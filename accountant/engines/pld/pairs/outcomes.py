@@ -1,4 +1,4 @@
-"""Mechanisms with finitely many outcomes: randomized response, bare epsilons, discrete noise.
+"""Mechanisms with finitely many outcomes: randomized response, stated epsilons, discrete noise.
 
 An event that only states an epsilon names a class of mechanisms: its pair dominates them all, and
 the worst of them attains it.  A given one need not, so of that one it gives no lower bound.
@@ -35,7 +35,7 @@ class Outcomes:
         """Return the pair under Poisson sampling at `rate`."""
         if neighbours == "replace-one":
             if self.minus is None:
-                raise AssertionError("an event with a bare epsilon is never sampled here")
+                raise AssertionError("an event with a stated epsilon is never sampled here")
             other = blend(rate, self.absent, self.minus)
         else:
             other = self.absent
@@ -53,7 +53,7 @@ def blend(rate: float, absent: FloatArray, present: FloatArray) -> FloatArray:
 @pairs.register(ev.Local)
 @pairs.register(ev.Exponential)
 @pairs.register(ev.Approximate)
-def bare(
+def stated_numbers(
     event: ev.Pure | ev.Local | ev.Exponential | ev.Approximate,
     neighbours: Neighbours,  # noqa: ARG001
     rate: float = 1.0,

@@ -11,7 +11,7 @@ to them with the probabilities that keep its mean.  The values of the final dist
 ratios, make a pair that dominates.
 
 **Lower.** The same drawing is a post-processing of the release.  So its distribution with the unit,
-carried along beside that without it, makes a pair that the release attains.
+carried along with that without it, makes a pair that the release attains.
 
 Sums of lattice points are lattice points, so t terms cost a spread only where the lattice must get
 coarser:
@@ -101,7 +101,7 @@ class RatioSum:
         # The unit is in one of the first n terms with probability n / (n + m).
         share = n / (n + m)
         positions, masses = _flattened(_products(self.zones, other.zones, share))
-        # Beside a term that is left out, the other has mean 1.
+        # Where a term is left out, the other has mean 1.
         lost_p = share * (self.lost_p + other.lost_q) + (1.0 - share) * (other.lost_p + self.lost_q)
         levels = self.zones[-1].level + other.zones[-1].level
         return RatioSum(

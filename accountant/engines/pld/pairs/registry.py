@@ -1,6 +1,6 @@
 """Dominated mechanisms, the table of functions that return them, and mechanisms made of others.
 
-A mechanism may have pairs beside its first, several copies of each, and a form for every delta.
+A mechanism may have pairs besides its first, several copies of each, and a form for every delta.
 Whatever stands for several releases, or for one of which less is known, is made here, so that none
 of that is forgotten.
 """
@@ -117,7 +117,7 @@ The module of a type is loaded when the first event of that type is met.
 
 
 def leaf_pairs(leaf: Leaf, neighbours: Neighbours) -> DominatedMechanism:
-    """Return the mechanism of a leaf: of a group of bare numbers that of its chain."""
+    """Return the mechanism of a leaf: of a group of stated numbers that of its chain."""
     return pairs(leaf.event if leaf.chain is None else leaf.chain, neighbours)
 
 
@@ -159,7 +159,7 @@ def from_above(mechanism: DominatedMechanism) -> DominatedMechanism:
 
 
 def is_single_pair(mechanism: DominatedMechanism) -> bool:
-    """Return whether one copy of `pair` dominates the mechanism, with nothing beside it."""
+    """Return whether one copy of `pair` dominates the mechanism by itself."""
     return [copies for _, copies in mechanism.dominating] == [1]
 
 

@@ -10,7 +10,7 @@ survives the cut: then B - 1 of the others stay.  Under add-remove the outputs a
 
 The hockey stick of a sum of measures is at most the sum of theirs, however both sums are cut into
 parts.  u + F_{B-1} is near two parts of Q: one unit more than F_{B-1}, and, since a uniform set of
-B others is one of B - 1 and one more, another unit in one's place beside F_B.  So f is shared, f1
+B others is one of B - 1 and one more, another unit in one's place with F_B.  So f is shared, f1
 to the first and f2 to the second:
 
     k < B - 1   p_k ((1-q) F_k + q (u + F_k))                          against  p_k F_k
@@ -76,19 +76,19 @@ from ..grid.noise import UNIT_ROUNDOFF, AdditiveNoise, GaussianNoise
 from ..grid.pair import Pair, mixture_of_pairs, scaled_measures
 from ..grid.pair_parts import AtomPair
 from .allocation import additive_noise
-from .fixed_size import BARE, INTEGER_SUMS, SHUFFLED, without_replacement
+from .fixed_size import INTEGER_SUMS, SHUFFLED, STATED_NUMBERS, without_replacement
 from .registry import MIN_SAMPLING_RATE, DominatedMechanism, pairs, single_pair
 
-CROWD_OFFSETS: Final = (0.0, 0.2, 0.4, 0.7, 1.0)
+UNIT_OFFSETS: Final = (0.0, 0.2, 0.4, 0.7, 1.0)
 """How far along -v the unit lies."""
 
 CELLS_PER_BOUND: Final = 8.0
 """How many cells a bound, or a standard deviation if that is less, is cut into."""
 
-MAX_CROWD_CELLS: Final = 26_000
+MAX_PLANE_CELLS: Final = 26_000
 """Most cells along v."""
 
-CROWD_TAIL_MASS: Final = 1e-32
+PLANE_TAIL_MASS: Final = 1e-32
 """Mass that may lie beyond the outermost cells, and in numbers that are left out."""
 
 MIN_CELL_MASS: Final = 1e-20
@@ -118,14 +118,14 @@ class _Plane:
         # noise is added.
         spread = np.zeros((weights.size - 1) * self.cells_per_bound + 1)
         spread[:: self.cells_per_bound] = weights
-        reach = math.ceil((self.noise.radius(CROWD_TAIL_MASS) + 1.0) * self.cells_per_bound)
+        reach = math.ceil((self.noise.radius(PLANE_TAIL_MASS) + 1.0) * self.cells_per_bound)
         edges = np.arange(-reach, reach + 1) / self.cells_per_bound
         edges[0], edges[-1] = -math.inf, math.inf
         return np.convolve(spread, np.exp(self.noise.log_interval_masses(edges - shift)))
 
     def across(self, shift: float) -> FloatArray:
         """Return the masses of the cells across v."""
-        reach = self.noise.radius(CROWD_TAIL_MASS)
+        reach = self.noise.radius(PLANE_TAIL_MASS)
         width = self.noise.scale / CELLS_PER_BOUND
         edges = np.arange(-reach - 1.0 - width, reach + 1.0 + width, width)
         edges[0], edges[-1] = -math.inf, math.inf
@@ -135,7 +135,7 @@ class _Plane:
         """Return the pair of a unit at `unit` against `other` (along v, across), or absent."""
         joining, rate = self.joining, self.rate
         # Weights of 0, ..., B - 1 others and of a full sample: in all, without the unit, with it.
-        # Beside a unit in a full sample B - 1 others stay.
+        # With a unit in a full sample B - 1 others stay.
         all_counts = np.append(self.masses, joining.full)
         outside = np.append(self.masses * (1.0 - rate), joining.full - joining.joined)
         inside = np.append(self.masses * rate, 0.0)
@@ -151,17 +151,17 @@ class _Plane:
         # off.
         full_error = joining.error * (1.0 + joining.full / (joining.full - joining.joined))
         terms = UNIT_ROUNDOFF * (8.0 * all_counts.size + 64.0)
-        reach = self.noise.radius(CROWD_TAIL_MASS) + 3.0
+        reach = self.noise.radius(PLANE_TAIL_MASS) + 3.0
         error = (
             2.0 * full_error
             + terms
             + 4.0 * self.noise.mass_error(reach)
-            + CROWD_TAIL_MASS / MIN_CELL_MASS
+            + PLANE_TAIL_MASS / MIN_CELL_MASS
         )
         return _merged(p.ravel(), q.ravel(), error)
 
 
-def crowd_pairs(
+def attained_plane_pairs(
     noise: AdditiveNoise,
     population: int,
     rate: float,
@@ -176,7 +176,7 @@ def crowd_pairs(
     if plane is None:
         return []
     candidates: list[Pair | None] = []
-    for c in CROWD_OFFSETS:
+    for c in UNIT_OFFSETS:
         s = math.sqrt(1.0 - c * c) if isinstance(noise, GaussianNoise) else 1.0 - c
         s = max(s - 1e-12, 0.0)  # so that the norm is at most 1
         candidates.append(plane.pair((-c, s), _other(neighbours, c, s)))
@@ -194,13 +194,13 @@ def _plane(noise: AdditiveNoise, population: int, rate: float, batch: int) -> _P
     joining = JoinDistribution.of(population, rate, batch)
     if joining is None or not joining.full > joining.joined > 0.0:
         return None
-    likely = np.cumsum(joining.masses) > CROWD_TAIL_MASS
+    likely = np.cumsum(joining.masses) > PLANE_TAIL_MASS
     likely_masses = joining.masses[likely] if likely.any() else np.zeros(1)
     cells_per_bound = math.ceil(CELLS_PER_BOUND / min(noise.scale, 1.0))
-    cells = (likely_masses.size + 2.0 * noise.radius(CROWD_TAIL_MASS)) * cells_per_bound
+    cells = (likely_masses.size + 2.0 * noise.radius(PLANE_TAIL_MASS)) * cells_per_bound
     if (
-        cells > MAX_CROWD_CELLS
-        or 2.0 * noise.radius(CROWD_TAIL_MASS) * CELLS_PER_BOUND / noise.scale > MAX_CROWD_CELLS
+        cells > MAX_PLANE_CELLS
+        or 2.0 * noise.radius(PLANE_TAIL_MASS) * CELLS_PER_BOUND / noise.scale > MAX_PLANE_CELLS
     ):
         return None
     return _Plane(noise, cells_per_bound, likely_masses, joining, rate)
@@ -231,7 +231,7 @@ MAX_EDGE_GROWTH: Final = 1e3
 MAX_WEIGHT_ERROR: Final = 1e-8
 """Probabilities with a larger relative error are not weighed against each other."""
 
-_KNOWN: Final = (ev.Gaussian, ev.Laplace, *INTEGER_SUMS, *BARE, *SHUFFLED)
+_KNOWN: Final = (ev.Gaussian, ev.Laplace, *INTEGER_SUMS, *STATED_NUMBERS, *SHUFFLED)
 
 
 @pairs.register(ev.TruncatedPoisson)
@@ -259,7 +259,7 @@ def _truncated(event: ev.TruncatedPoisson, neighbours: Neighbours) -> DominatedM
     sampled = _split_full_samples(inner, rate, cut, neighbours) or _distinguished(
         poisson, inner, cut, neighbours
     )
-    lower_pair, crowds = _lower_pairs(event, cut, neighbours)
+    lower_pair, plane_pairs = _lower_pairs(event, cut, neighbours)
     cutting = replace(
         sampled.steps[-1],
         statement=f"Cut to {event.batch:,} of {event.population:,} units: {cut.full:.3g} is the "
@@ -273,7 +273,7 @@ def _truncated(event: ev.TruncatedPoisson, neighbours: Neighbours) -> DominatedM
     )
     steps = (*poisson.steps, *sampled.steps[:-1], cutting)
     symmetric = neighbours == "replace-one"
-    return DominatedMechanism.of(sampled.pair, [lower_pair, *crowds], symmetric, steps)
+    return DominatedMechanism.of(sampled.pair, [lower_pair, *plane_pairs], symmetric, steps)
 
 
 @lru_cache(maxsize=32)
@@ -295,10 +295,10 @@ def _lower_pairs(
     noise = additive_noise(inner)
     if hidden is None or noise is None or not MIN_SAMPLING_RATE <= event.rate < 1.0:
         return hidden, ()
-    crowds = crowd_pairs(noise, event.population, event.rate, event.batch, neighbours)
+    plane_pairs = attained_plane_pairs(noise, event.population, event.rate, event.batch, neighbours)
     if neighbours == "replace-one":  # the unit may be exchanged either way
-        crowds = [each for pair in crowds for each in (pair, pair.reverse())]
-    return hidden, tuple(crowds)
+        plane_pairs = [each for pair in plane_pairs for each in (pair, pair.reverse())]
+    return hidden, tuple(plane_pairs)
 
 
 def _distinguished(

@@ -47,7 +47,7 @@ from ...base import drawn_instead
 from ..grid.noise import UNIT_ROUNDOFF, AdditiveNoise
 from ..grid.pair import Pair, mixture_of_pairs, scaled_measures, two_sided
 from .allocation import additive_noise
-from .fixed_size import BARE, without_replacement
+from .fixed_size import STATED_NUMBERS, without_replacement
 from .occurrences import Occurrences
 from .registry import MIN_SAMPLING_RATE, DominatedMechanism, pairs, single_pair
 
@@ -60,7 +60,7 @@ NOISY: Final = (ev.Gaussian, ev.Laplace, ev.DiscreteGaussian, ev.DiscreteLaplace
 @pairs.register(ev.WithReplacement)
 def _with_replacement(event: ev.WithReplacement, neighbours: Neighbours) -> DominatedMechanism:
     inner, batch, population = event.event, event.batch, event.population
-    if not isinstance(inner, (*NOISY, *BARE, ev.TruncatedDiscreteGaussian)):
+    if not isinstance(inner, (*NOISY, *STATED_NUMBERS, ev.TruncatedDiscreteGaussian)):
         raise Unsupported(
             f"The pld engine cannot treat draws with replacement of `{inner.type}`.",
             "What several replaced units change is known for single releases only.",

@@ -1,0 +1,66 @@
+"""What a round of FedAvg is, for its runs and for their audits: a mean without clip and noise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from ...accountant import events as ev
+from ...accountant.records import Contribution, Noise, RoundIntent, Weights
+from ..declarations.shared_tables import PrivacySettings
+from ..frame.expected_log import ExpectedLog, ExpectedPhase
+from ..frame.terms import SetupTerms, by_terms
+from ..observers.names import MODEL
+
+NO_NOISE: Final = ev.NoGuarantee("no noise")
+
+
+class Unprotected:
+    """The mean of updates as they are: what takes the place of a mechanism."""
+
+    contribution = Contribution(math.inf, "l2", "user", "whole")
+    weights_used = Weights()
+
+    def noise(self, draws: int = 0) -> Noise:
+        """Return that nothing is drawn."""
+        return Noise("none", 0.0, shares=0, draws=0 * draws)
+
+    def sensitivity(self, relation: str) -> float:
+        """Return how far a user moves it: without bound, under any relation."""
+        del relation
+        return math.inf
+
+
+@dataclass(frozen=True)
+class FedAvgTerms(SetupTerms):
+    """One round of FedAvg, which promises nothing to anybody."""
+
+    def mechanism(self, noise_multiplier: float = 0.0) -> Unprotected:
+        """Return that there is no noise, whatever the multiplier."""
+        del noise_multiplier
+        return Unprotected()
+
+    def views(self, noise_multiplier: float = 0.0) -> Mapping[str, ev.Event]:
+        """Return that the model, which everybody sees, has no guarantee."""
+        del noise_multiplier
+        return {MODEL: NO_NOISE}
+
+    @property
+    def divisor(self) -> float:
+        """The number of silos."""
+        return float(self.setup.silos)
+
+    @property
+    def clip_enforced(self) -> bool:
+        """Never: nothing is clipped."""
+        return False
+
+    def expected(self, privacy: PrivacySettings, intent: RoundIntent) -> ExpectedPhase:
+        """Return what every round states."""
+        del privacy, intent
+        return self.stated(self.mechanism())
+
+
+EXPECTED: Final = ExpectedLog(by_terms(lambda given, *_: FedAvgTerms(given)))
