@@ -31,7 +31,7 @@ Tell = Callable[[str], None]
 
 _PHASE_SECONDS: Final = 30
 _START_SECONDS: Final = 90.0
-_POLL_SECONDS: Final = 0.1
+_WAIT_SECONDS: Final = 0.1
 _KILLED: Final = "south"
 _KILLED_AFTER: Final = "Round 1 of"
 """What the server says before the guard is killed."""
@@ -223,7 +223,7 @@ class Demonstration:
                     "Every party of the demonstration is a process of its own.",
                     f"See what it said: {self.folder / f'{name}.log'}",
                 )
-            time.sleep(_POLL_SECONDS)
+            time.sleep(_WAIT_SECONDS)
 
 
 def demonstrate(folder: Path, tell: Tell) -> Mapping[str, Path]:

@@ -167,8 +167,8 @@ class _Executor:
             with _heartbeats(client):
                 fetched = _message_of_task(client)
                 if fetched is not None:
-                    message, place = fetched
-                    push_message(client, self._answered(message), place)
+                    message, whose = fetched
+                    push_message(client, self._answered(message), whose)
                     push_task_output(client, None, SubStatus.COMPLETED, "")
         except httpx.HTTPError:
             pass  # the supernode is gone; the server waits no longer than its limit
@@ -203,19 +203,19 @@ def _message_of_task(client: RuntimeHttpClient) -> tuple[Message, _NodeAndRun] |
     if not pulled.messages_list:
         return None
     about, tree = pulled.messages_list[0].metadata, pulled.message_object_trees[0]
-    place = _NodeAndRun(about.dst_node_id, about.run_id)
-    node = Node(node_id=place.node_id)
+    whose = _NodeAndRun(about.dst_node_id, about.run_id)
+    node = Node(node_id=whose.node_id)
     message = pull_and_inflate_object_from_tree(
         tree,
-        make_pull_object_fn_protobuf(client.PullObject, node, place.run_id),
+        make_pull_object_fn_protobuf(client.PullObject, node, whose.run_id),
         make_confirm_message_received_fn_protobuf(
-            client.ConfirmMessageReceived, node, place.run_id
+            client.ConfirmMessageReceived, node, whose.run_id
         ),
         return_type=Message,
     )
     # The name of a message is that of its objects, which its metadata lack so far.
     message.metadata.__dict__["_message_id"] = tree.object_id
-    return message, place
+    return message, whose
 
 
 @contextmanager

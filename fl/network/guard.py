@@ -172,7 +172,7 @@ class Guard:
                 raise _Refusal(failed)
             if self._run.closed:  # every round was made, and the end of the last one was lost
                 self._end()
-        place = self._run.place()
+        reached = self._run.reached()
         hello = Hello(
             self.plan.digest,
             code_version(),
@@ -180,15 +180,15 @@ class Guard:
             request.segment,
             self.name,
             bytes(fresh(NONCE_BYTES)),
-            place.spent,
-            place.lines,
-            place.head,
-            place.round,
-            place.model,
+            reached.spent,
+            reached.lines,
+            reached.head,
+            reached.round,
+            reached.model,
             int(self._run.closed),
         )
         self._hello = signed(self.identity, hello)
-        self.log.write("hello", segment=request.segment, spent=place.spent, head=place.head)
+        self.log.write("hello", segment=request.segment, spent=reached.spent, head=reached.head)
         return Reply(digest, hello=self._hello)
 
     def _take_hellos(self, request: Request) -> None:

@@ -30,7 +30,7 @@ from .silo_seat import SiloSeat, TookPart, kept_digest
 
 
 @dataclass(frozen=True)
-class Place:
+class SiloProgress:
     """How far a silo has come: what it has spent, its log, and the model it goes on from."""
 
     spent: int = 0
@@ -92,14 +92,14 @@ class SiloRun:
             self._thread.join()
             self._thread = None
 
-    def place(self) -> Place:
+    def reached(self) -> SiloProgress:
         """Return how far the silo has come, as its log says."""
         order, lines, head = self._order()
         last = max((intent.round for intent in order.intents.values()), default=0)
         kept = kept_digest(None if self._seat is None else self._seat.kept)
         if order.closed:
             kept = kept_digest(Checkpoint.read(self.folder / MODEL_FILE))
-        return Place(len(order.intents), lines, head, last, kept)
+        return SiloProgress(len(order.intents), lines, head, last, kept)
 
     def _order(self) -> tuple[RecordOrder, int, str]:
         if is_new_or_empty(self.folder):

@@ -59,9 +59,7 @@ def test_a_plan_is_written_read_and_signed(run: Run, refused: Refused) -> None:
         (["--silo", "north=xyz"], "NAME=KEY"),
     ],
 )
-def test_silos_are_named_by_their_keys(
-    options: list[str], what: str, refused: Refused
-) -> None:
+def test_silos_are_named_by_their_keys(options: list[str], what: str, refused: Refused) -> None:
     Path("run.toml").write_text(config("statistics"))
     assert what in refused("flower", "init", "run.toml", "-o", "app", *options)
 
