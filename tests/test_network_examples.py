@@ -37,13 +37,11 @@ def test_servers_listen_on_loopback_and_supernodes_run_nothing() -> None:
     for option in ("--isolation process", "--host 127.0.0.1", "--superexec-auth-secret-file"):
         assert option in commands["privplan-supernode"]
     assert not any("insecure" in text for text in commands.values())
-    users = {
-        name: re.search(r"^User=(\w+)$", text, re.MULTILINE) for name, text in commands.items()
-    }
-    assert {name: user and user[1] for name, user in users.items()} == {
-        "privplan-guard": "privplan",
-        "privplan-superlink": "flower",
-        "privplan-supernode": "flower",
+    account = re.compile(r"^User=(\w+)$", re.MULTILINE)
+    assert {name: account.findall(text) for name, text in commands.items()} == {
+        "privplan-guard": ["privplan"],
+        "privplan-superlink": ["flower"],
+        "privplan-supernode": ["flower"],
     }
 
 

@@ -43,7 +43,7 @@ def init(_: typer.Context, asked: InitRequest) -> Report:
 
     silos: dict[str, bytes] = {}
     for each in asked.silo:
-        name, _, key = each.partition("=")
+        name, _separator, key = each.partition("=")
         try:
             silos[name] = bytes.fromhex(key)
         except ValueError:

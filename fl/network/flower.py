@@ -342,7 +342,7 @@ def server_app() -> ServerApp:
     """Return the server's application; its configuration names the plan and the folder."""
     app = ServerApp()
 
-    @app.main()
+    @app.main()  # type: ignore[untyped-decorator,unused-ignore]
     def main(grid: Grid, context: Any) -> None:
         from .hub import Hub
 

@@ -72,6 +72,7 @@ class Guard:
             self.identity,
             plan,
             self._journal.took_part,
+            lambda why: self.log.write("stopped", why=why),
         )
         rehearsed = self._run.rehearsed()  # what cannot be run is better known before any request
         require_same_promise(plan, rehearsed)

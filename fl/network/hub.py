@@ -23,7 +23,8 @@ from ..running.interruption import sigterm_as_interrupt
 from ..running.log_progress import read_log_progress
 from ..running.preparation import prepare
 from ..running.prepared_run import PreparedRun
-from ..running.session import Report, RunResult, execute
+from ..running.run_records import RunResult
+from ..running.session import Report, execute
 from .journal import RUN_FOLDER, Journal, Starts, identity_in, state_folder
 from .plan import NetworkPlan, code_version
 from .planned_run import configuration_of, party, require_same_promise

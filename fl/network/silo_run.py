@@ -7,10 +7,12 @@ was given up, the run is taken up again from its log, as often as need be: what 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final, TypeAlias
 
-from ...accountant.errors import MissingParty, PrivplanError
+from ...accountant.errors import BudgetExceeded, LogBroken, MissingParty, ProtocolFault
 from ..crypto.keys import Identity
 from ..log.reader import Scan
 from ..log.record_order import RecordOrder
@@ -27,6 +29,9 @@ from .journal import RUN_FOLDER
 from .plan import NetworkPlan
 from .planned_run import HeldRecords, party
 from .silo_seat import SiloSeat, TookPart, kept_digest
+
+Note: TypeAlias = Callable[[str], None]
+"""Told why a run stopped, for the silo's own eyes."""
 
 
 @dataclass(frozen=True)
@@ -51,11 +56,12 @@ class SiloRun:
         identity: Identity,
         plan: NetworkPlan,
         took_part: TookPart,
+        note: Note,
     ) -> None:
         assert held.silo is not None
         self._configuration, self.folder = configuration, folder / RUN_FOLDER
         self._held, self._identity, self._plan = held, identity, plan
-        self._took_part = took_part
+        self._took_part, self._note = took_part, note
         self._name = silo_name(held.silo)
         self._thread: threading.Thread | None = None
         self._seat: SiloSeat | None = None
@@ -118,6 +124,7 @@ class SiloRun:
         except EndOfTalk as error:
             conversation.fail(error.what)
         except BaseException as error:  # whatever it is: the server is told, and nothing goes on
+            self._note(str(error))
             conversation.fail(sentence_of(error))
 
     def _made(self, run: str, conversation: Conversation) -> bool:
@@ -153,10 +160,14 @@ class SiloRun:
         )
 
 
+_TOLD: Final = (ProtocolFault, BudgetExceeded, LogBroken)
+"""Errors whose sentences name parties, rounds and files alone."""
+
+
 def sentence_of(error: BaseException) -> str:
-    """Return why a run stopped, without what it was about where that may be private."""
-    if isinstance(error, PrivplanError):
+    """Return why a run stopped, as the server may know it: no sentence that quotes a record."""
+    if isinstance(error, _TOLD):
         return error.what
     if isinstance(error, OSError):
         return f"The silo cannot write: {error.strerror or type(error).__name__}."
-    return f"The round failed at the silo ({type(error).__name__})."
+    return f"The round failed at the silo, whose own log says why ({type(error).__name__})."

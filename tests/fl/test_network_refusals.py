@@ -18,6 +18,7 @@ from privplan.fl.network.guard import Guard
 from privplan.fl.network.guard_log import FILE
 from privplan.fl.network.journal import KEY_FILE, identity_in
 from privplan.fl.network.plan import NetworkPlan
+from privplan.fl.network.silo_run import sentence_of
 from privplan.fl.network.supported import require_supported
 from privplan.fl.network.wire import FINISH, HELLO, KEYS, SHARES, Reply, Request, opened, signed
 from privplan.fl.settings.file import parse
@@ -294,3 +295,10 @@ def test_a_silo_that_cannot_write_gives_nothing_out(
     with pytest.raises(PrivplanError, match="The silo cannot write: No space left"):
         parties.hub().run()
     parties.close()
+
+
+def test_a_server_is_told_no_sentence_about_records() -> None:
+    private = InvalidInput("`features` has a value that is NaN, first in row 7, column 2.")
+    for error in (private, ValueError("row 7"), PrivplanError("row 7")):
+        assert "7" not in sentence_of(error)
+    assert sentence_of(ProtocolFault("silo-1 is late.")) == "silo-1 is late."
