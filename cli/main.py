@@ -25,7 +25,13 @@ from .commands.data import check as data_check
 from .commands.data import ids, schema
 from .commands.doctor import doctor
 from .commands.explain import explain
+<<<<<<< HEAD
 from .commands.ledger import audit_ledger, witness
+=======
+from .commands.flower import init
+from .commands.guard import guard, key, show, sign, status
+from .commands.network import demo as network_demo
+>>>>>>> side_guard
 from .commands.plan import PlanRequest, plan
 from .commands.report import report
 from .commands.run import run
@@ -155,15 +161,24 @@ for command in (calibrate, plan, run, account, check, claims, report, explain, d
     app.command(cls=Command)(command)
 
 
-def _group(name: str, about: str, commands: dict[str, Callable[..., Any]]) -> None:
-    """Add a group of commands; its help, where no command is named, is an error of usage."""
+def _group(
+    name: str,
+    about: str | None,
+    commands: dict[str, Callable[..., Any]],
+    alone: Callable[..., None] | None = None,
+) -> None:
+    """Add a group of commands; where none is named, `alone` is what it does.
+
+    Where it does nothing, its help is an error of usage.
+    """
     group = typer.Typer(name=name, help=about, add_completion=False, rich_markup_mode=None)
 
-    @group.callback(invoke_without_command=True)
-    def _(context: typer.Context) -> None:
+    def usage(context: typer.Context) -> None:
         if context.invoked_subcommand is None:
             typer.echo(context.get_help(), err=True)
             raise typer.Exit(exit_codes.USAGE)
+
+    group.callback(invoke_without_command=True)(usage if alone is None else alone)
 
     for called, command in commands.items():
         group.command(name=called)(command)
@@ -187,4 +202,20 @@ _group(
     "data",
     "Prepare tables of your own: a schema, what is wrong in them, hidden ids.",
     {"schema": schema, "check": data_check, "ids": ids},
+)
+_group(
+    "guard",
+    guard.__doc__,
+    {"show": show, "sign": sign, "key": key, "status": status},
+    alone=guard,
+)
+_group(
+    "flower",
+    "Write a plan for silos to sign, and the server's application for Flower.",
+    {"init": init},
+)
+_group(
+    "network",
+    "See a run over a network on one machine.",
+    {"demo": network_demo},
 )

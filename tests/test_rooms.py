@@ -85,6 +85,7 @@ ROOMS: Final[dict[str, str]] = {
     "fl/ledger_client": "the client of a budget ledger",
     "fl/log": "the log of a run, written and read line by line",
     "fl/models": "models, for one parameter vector or many",
+    "fl/network": "runs over a network: a guard at each silo, a server that sums",
     "fl/observers": "who sees what of a round, and the words for it",
     "fl/parties": "parties, their messages and the network between them",
     "fl/running": "the life cycle of a run, from its folder to its resumption",
