@@ -25,13 +25,10 @@ from .commands.data import check as data_check
 from .commands.data import ids, schema
 from .commands.doctor import doctor
 from .commands.explain import explain
-<<<<<<< HEAD
-from .commands.ledger import audit_ledger, witness
-=======
 from .commands.flower import init
 from .commands.guard import guard, key, show, sign, status
+from .commands.ledger import audit_ledger, witness
 from .commands.network import demo as network_demo
->>>>>>> side_guard
 from .commands.plan import PlanRequest, plan
 from .commands.report import report
 from .commands.run import run

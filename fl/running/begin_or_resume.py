@@ -37,11 +37,8 @@ from .model_from_program import with_given_model
 from .preparation import randomness
 from .prepared_run import PreparedRun
 from .resumption import prepare_resumption, require_resumable, require_same_settings
-<<<<<<< HEAD
 from .run_claim import keep_claim, kept_claim
-=======
 from .seat import Seat
->>>>>>> side_guard
 from .signing_key import signing_key
 
 NEW_RUN_COMMAND: Final = "privplan run CONFIG.toml --out DIR"
