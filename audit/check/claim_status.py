@@ -11,6 +11,7 @@ from ..description.printed_number import PrintedNumber
 from .bounds import Proof, proof_of
 from .checked_run import CheckedRun
 from .completions.completion import Completion
+from .pinned_run import PinnedRun
 
 ClaimStatus = Literal["false", "holds", "between", "open", "no-claim"]
 """`false`: below the lower end.  `holds`: at or above the upper end.  `between`: neither.  `open`:
@@ -162,6 +163,6 @@ def steps_that_hold(run: CheckedRun, claim: PrintedNumber, proof: Proof) -> str:
     )
 
 
-def _holds_with(run: CheckedRun, claim: PrintedNumber, steps: int) -> bool:
+def _holds_with(run: PinnedRun, claim: PrintedNumber, steps: int) -> bool:
     bounds = proof_of(replace(run, settings=replace(run.settings, steps=steps))).bounds
     return bounds is not None and reaches(claim, bounds)

@@ -15,8 +15,8 @@ from typing import Final
 
 from ...accountant import events as ev
 from ..description.run_description import ExtraRelease
-from .checked_run import CheckedRun
 from .noise_draws import about_clip, farther, release_event
+from .pinned_run import PinnedRun
 
 SUMMED: Final = 1e-12
 """Relative rounding of the noise of two releases as one, downward."""
@@ -82,7 +82,7 @@ def may_be_of_batches(release: ExtraRelease) -> bool:
     return release.count > 1 if release.of_batch is None else release.of_batch
 
 
-def moved_in_a_batch(run: CheckedRun, method: str) -> float:
+def moved_in_a_batch(run: PinnedRun, method: str) -> float:
     """Return how far a unit moves what is released of a batch, in bounds of one contribution.
 
     Where batches are always full, another unit is there in its stead; a draw of several batches may
@@ -170,7 +170,7 @@ def with_releases(draw: ev.Event, released: Sequence[ExtraRelease], method: str)
 
 
 def shown_with(
-    run: CheckedRun, draw: ev.Event, released: Sequence[ExtraRelease], method: str
+    run: PinnedRun, draw: ev.Event, released: Sequence[ExtraRelease], method: str
 ) -> ev.Event:
     """Return the draw of a step with what else is certainly shown of its batch.
 
@@ -191,7 +191,7 @@ def least_moved(event: ev.Event) -> ev.Event:
     return event
 
 
-def released_under(run: CheckedRun, release: ExtraRelease, relation: str) -> ev.Event:
+def released_under(run: PinnedRun, release: ExtraRelease, relation: str) -> ev.Event:
     """Return a release as it moves under the stated relation, for an event under another."""
     event = release_event(release)
     if run.settings.neighbours == "replace-one" and relation != "replace-one":

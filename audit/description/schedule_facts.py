@@ -111,7 +111,7 @@ def _are_passes(working: WorkingFacts) -> bool:
     if clients is not None and clients != 1.0:
         return False
     sampled, unit = working.word("sampling.sampled", ""), working.word("claim.unit", "record")
-    single = unit == "user" and working.count("data.records_per_user") == 1
+    single = unit != "silo" and working.count("data.records_per_user") == 1
     if sampled == "records" or single:
         return True
     return sampled != "users" and population_key(working) not in OF_UNIT.values()

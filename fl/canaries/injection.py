@@ -17,16 +17,20 @@ import inspect
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, TypeAlias, cast
+from typing import Final, TypeAlias, cast
 
 import numpy as np
 
 from ...accountant import validate
 from ...accountant.arrays import FloatArray, IntArray
 from ...accountant.errors import InvalidInput, Unsupported
+from ..data.federation import Federation
 from ..declarations.registry import declaration_or_none, declared
-from ..frame.system import SystemFactory, build
+from ..frame.model import Parameters
+from ..frame.system import System, SystemFactory, build
+from ..frame.user_sum import UserRecords, UserSum, clip_of
 from ..observers.names import SILO
+from ..settings.schema import Settings
 from .federation import Coins, canary_federation, flip_coins
 from .harness import View, observe_rounds
 from .local import CANARY_NORM_IN_CLIPS, CanaryLocalTraining, RealUsers
@@ -39,13 +43,6 @@ from .request import (
     refuse_real_users,
     require_observer,
 )
-
-if TYPE_CHECKING:
-    from ..data.federation import Federation
-    from ..frame.model import Parameters
-    from ..frame.system import System
-    from ..frame.user_sum import UserSum
-    from ..settings.schema import Settings
 
 
 def carrier_of(settings: Settings) -> Carrier:
@@ -222,37 +219,29 @@ def canary_sum(request: RehearsalRequest) -> CanaryObservations:
     cut away what is looked for.  A carrier, named in a declaration as it is; raises as
     `canary_rows`, and `Unsupported` for a system with another `row`.
     """
-    from ..frame.user_sum import clip_of
 
-    def view(system: System, columns: IntArray) -> View:
-        return _view(cast("UserSum", system), columns, request)
+    def view(made: System, columns: IntArray) -> View:
+        system = cast("UserSum", made)
+        _require_direction(system)
+        mechanism = system.mechanism(system.promise.noise_multiplier)
+        alone = request.observer == SILO and request.silos > 1
+        # A silo takes off what it sent, with its 1 / |S| of the noise and of each unit's row.
+        left = (request.silos - 1) / request.silos if alone else 1.0
+        std = mechanism.std * math.sqrt(left)
+        recorder = system.aggregator = RecordingAggregator(system.aggregator)
+
+        def look(_: Parameters, __: Parameters) -> FloatArray:
+            assert recorder.sum is not None
+            steps = recorder.sum.total - (recorder.sent[OBSERVER_SILO] if alone else 0)
+            return np.asarray(mechanism.units(steps)[columns] / std)
+
+        return View(system.clip * left / std, look)
 
     return canary_rows(request, clip=clip_of(request.settings), view=view, everywhere=True)
 
 
-def _view(system: UserSum, columns: IntArray, request: RehearsalRequest) -> View:
-    _require_direction(system)
-    mechanism = system.mechanism(system.promise.noise_multiplier)
-    alone = request.observer == SILO and request.silos > 1
-    # A silo takes off what it sent, with its 1 / |S| of the noise and of each unit's row.
-    left = (request.silos - 1) / request.silos if alone else 1.0
-    std = mechanism.std * math.sqrt(left)
-    recorder = system.aggregator = RecordingAggregator(system.aggregator)
-
-    def look(_: Parameters, __: Parameters) -> FloatArray:
-        assert recorder.sum is not None
-        total = recorder.sum.total
-        steps = total - recorder.sent[OBSERVER_SILO] if alone else total
-        seen: FloatArray = mechanism.units(steps)[columns] / std
-        return seen
-
-    return View(system.clip * left / std, look)
-
-
 def _require_direction(system: UserSum) -> None:
     """Raise `Unsupported` where a canary's row does not keep the direction of its record."""
-    from ..frame.user_sum import UserRecords
-
     federation = system.setup.federation
     if not len(federation.features):  # no unit is in
         return

@@ -91,10 +91,8 @@ class CanaryLocalTraining:
     ) -> Iterator[UpdateBlock]:
         """Yield what each user that takes part moves the model by, by user and silo."""
         if self._real is not None:
-            real = self._real(users)
-            model = parameters[: self._width]
-            for block in self._real.local.user_deltas(model, real, number):
-                yield self._widened(block)
+            model, real = parameters[: self._width], self._real_among(users)
+            yield from map(self._widened, self._real.local.user_deltas(model, real, number))
         yield self._rows(users, number, 1.0)
 
     def user_gradients(
@@ -102,10 +100,8 @@ class CanaryLocalTraining:
     ) -> Iterator[UpdateBlock]:
         """Yield the gradients that move the model as `user_deltas` says: its negatives."""
         if self._real is not None:
-            real = self._real(users)
-            model = parameters[: self._width]
-            for block in self._real.local.user_gradients(model, real, number):
-                yield self._widened(block)
+            model, real = parameters[: self._width], self._real_among(users)
+            yield from map(self._widened, self._real.local.user_gradients(model, real, number))
         yield self._rows(users, number, -1.0)
 
     def silo_deltas(self, parameters: Parameters, number: int) -> Rows:
@@ -149,7 +145,7 @@ class CanaryLocalTraining:
         rows = Sparse(self.columns[which][:, None], moved[:, None], self.width)
         return UpdateBlock(self._users[which], silo, rows)
 
-    def _real(self, users: Sequence[IntArray]) -> list[IntArray]:
+    def _real_among(self, users: Sequence[IntArray]) -> list[IntArray]:
         return [here[here < self._first] for here in users]
 
     def _widened(self, block: UpdateBlock) -> UpdateBlock:

@@ -142,7 +142,7 @@ _BASIC: Final = Declaration(
     reshapes=True,
     phases=phases_of,
     determines=f"{__package__}.terms:BASIC",
-    carrier=f"{__package__}.canaries:simulate",
+    carrier=f"{__package__}.pca_canaries:simulate",
     canaries=1_000,
 )
 

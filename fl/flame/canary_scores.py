@@ -25,14 +25,12 @@ import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+from typing import Final, Literal, Protocol
 
 import numpy as np
 
+from ...accountant.arrays import FloatArray, IntArray
 from ...accountant.mechanisms import LaplaceMessages, ResponseMessages
-
-if TYPE_CHECKING:
-    from ...accountant.arrays import FloatArray, IntArray
 
 Counted = Literal["sums", "mixed", "apart"]
 """What an observer sees: sums, the messages of a coordinate, or each message with its sender."""

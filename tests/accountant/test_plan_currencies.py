@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -261,6 +262,54 @@ def test_no_analyst_gains_by_interleaving_plans_or_stopping_them():
 
     found = best((0, 0), (0, 0), (0, 0))
     assert 0.5 * delta < found <= delta
+
+
+def test_the_joint_loss_of_what_was_chosen_is_no_filter_and_ours_are():
+    """Each path alone is (3, 0.001)-private; whoever picks the path reaches twice that delta."""
+    kinds, epsilon, delta, most_runs = (0.5, 0.15), 3.0, 1e-3, (6, 60)
+
+    def best(admitted: Callable[[tuple[int, int]], bool]) -> float:
+        @cache
+        def after(runs: tuple[int, int], steps: tuple[int, int]) -> float:
+            loss = sum(size * each for size, each in zip(kinds, steps, strict=True))
+            most = max(0.0, -math.expm1(epsilon - loss))
+            for kind, size in enumerate(kinds):
+                more = (runs[0] + (kind == 0), runs[1] + (kind == 1))
+                if more[kind] > most_runs[kind] or not admitted(more):
+                    continue
+                up = 1 / (1 + math.exp(-size))
+                ends = [
+                    after(more, (steps[0] + sign * (kind == 0), steps[1] + sign * (kind == 1)))
+                    for sign in (1, -1)
+                ]
+                most = max(most, up * ends[0] + (1 - up) * ends[1])
+            return most
+
+        return after((0, 0), (0, 0))
+
+    @cache
+    def joint(runs: tuple[int, int]) -> float:
+        """Return the exact delta of so many releases, were they fixed beforehand."""
+        total = 0.0
+        for ups in itertools.product(*(range(each + 1) for each in runs)):
+            mass, loss = 1.0, 0.0
+            for size, count, up in zip(kinds, runs, ups, strict=True):
+                high = 1 / (1 + math.exp(-size))
+                mass *= math.comb(count, up) * high**up * (1 - high) ** (count - up)
+                loss += size * (2 * up - count)
+            total += mass * max(0.0, -math.expm1(epsilon - loss))
+        return total
+
+    assert best(lambda runs: joint(runs) <= delta) > 2 * delta
+    for kind, given in (("zcdp", {}), ("rdp", {"orders": [9]}), ("mu2-plans", {"plans": 70})):
+        currency = budget_currency(kind, epsilon, delta, **given)
+        costs = [price(ev.Pure(size), currency, "add-remove").tolist() for size in kinds]
+
+        def admitted(runs, costs=costs):
+            spent = [sum(n * c[i] for n, c in zip(runs, costs, strict=True)) for i in (0, 1)]
+            return max(spent) <= BUDGET_UNITS
+
+        assert 0.0 < best(admitted) <= delta
 
 
 def test_a_mu_that_is_right_at_one_epsilon_only_lets_an_analyst_overspend():
