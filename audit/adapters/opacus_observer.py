@@ -217,12 +217,13 @@ class ObservedOptimizer:
 def _public_rate(plan: TrainingPlan, realised: float) -> float:
     """Return a rate that is at least the realised one, and shows hardly anything of it.
 
-    It is the plan's wherever that suffices, and else that, doubled until it does.
+    It is the plan's wherever that suffices, and else that, doubled until it does: a plan's rate
+    is rounded up, never down.
     """
     if plan.rate is None:
         return realised  # the number of records is public, and so is what follows from it
     rate = plan.rate
-    while realised > rate * (1.0 + 1e-9):
+    while realised > rate:
         rate = min(1.0, 2.0 * rate)
     return rate
 
