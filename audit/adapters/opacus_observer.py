@@ -29,7 +29,7 @@ class ObservedOptimizer:
 
     def __init__(self, optimizer: Any, data_loader: Any, module: Any, plan: TrainingPlan) -> None:
         self.optimizer, self.loader, self.module, self.plan = optimizer, data_loader, module, plan
-        self.sampler = getattr(data_loader, "batch_sampler", None)
+        self.sampler: Any = getattr(data_loader, "batch_sampler", None)
         self.records = len(data_loader.dataset) if hasattr(data_loader, "dataset") else None
         self.poisson = isinstance(
             self.sampler, (UniformWithReplacementSampler, DistributedUniformWithReplacementSampler)
