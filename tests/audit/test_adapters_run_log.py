@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -119,9 +120,21 @@ def same_noise(number: int) -> dict[str, Any]:
     return {"state": "ab" * 32} if number in (3, 140) else {"state": f"{number:064x}"}
 
 
+def differs(**changes: Any) -> Callable[[int], dict[str, Any]]:
+    """Return what a program that sees its loop says of it: facts that are not the plan's."""
+    seen = replace(StepFacts.of(plan()), **changes)
+    return lambda _: {"facts": seen}
+
+
 @pytest.mark.parametrize(
     ("facts", "found"),
     [
+        (differs(sampler="shuffled"), {"shuffled-as-poisson"}),
+        (differs(realised=True, divisor=None), {"realised-normaliser"}),
+        (differs(sampler="none", rate=1.0, bounded=False), {"private-bound"}),
+        (differs(rate=0.02), {"off-plan"}),
+        (differs(batches=2), {"off-plan"}),
+        (lambda number: differs(divisor=256.0 + number)(number), {"moving-normaliser"}),
         (lower_noise, {"off-plan", "more-rounds"}),
         (no_noise, {"no-noise", "off-plan"}),
         (larger_clip, {"adaptive-clip"}),
@@ -131,7 +144,7 @@ def same_noise(number: int) -> dict[str, Any]:
 def test_what_goes_wrong_in_a_loop_is_found(
     tmp_path: Path, facts: Callable[[int], dict[str, Any]], found: set[str]
 ) -> None:
-    folder = looped(tmp_path / "out", plan(), facts=facts)
+    folder = looped(tmp_path / "out", plan(steps=153), facts=facts)
     assert found <= errors(folder)
     assert not audit_budget(folder).supported
     assert pp.check(folder).verdict in ("false", "unproven")
