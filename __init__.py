@@ -9,7 +9,8 @@
 cut off; a `Table` hands them rows of a frame.  They need the extra `fl`.  `PrivateStatistics`
 releases X^T X and X^T Y once, and `PrivatePCA`, `PrivateRidge` and `PrivateLogistic` are fitted
 from them at no further cost.  A `RunLog` writes the log of a training loop that is not ours, under
-a public `TrainingPlan`, and `logged` that of a training with Opacus.
+a public `TrainingPlan`, and `logged` that of a training with Opacus.  `Ledger` is a budget that
+others spend from as well.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from .audit.adapters.run_log import RunLog
     from .audit.adapters.training_plan import TrainingPlan
     from .audit.check.front import check
+    from .fl.ledger_client.ledger import Ledger
     from .fl.running import plan_run, resume, run
     from .fl.statistics.estimators import PrivateLogistic, PrivatePCA, PrivateRidge
     from .fl.statistics.private_statistics import PrivateStatistics
@@ -57,6 +59,7 @@ __all__ = [
     "Calibration",
     "GdpGuarantee",
     "Guarantee",
+    "Ledger",
     "MatrixSensitivity",
     "Odometer",
     "Phase",
@@ -102,6 +105,7 @@ _HOME = {
     "Calibration": "accountant.calibration_aims",
     "GdpGuarantee": "accountant.curves",
     "Guarantee": "accountant.guarantee",
+    "Ledger": "fl.ledger_client.ledger",
     "MatrixSensitivity": "accountant.sensitivity.matrix",
     "Odometer": "accountant.odometer",
     "Phase": "accountant.plan",

@@ -25,9 +25,14 @@ from .commands.data import check as data_check
 from .commands.data import ids, schema
 from .commands.doctor import doctor
 from .commands.explain import explain
+from .commands.flower import init
+from .commands.guard import guard, key, show, sign, status
+from .commands.ledger import audit_ledger, witness
+from .commands.network import demo as network_demo
 from .commands.plan import PlanRequest, plan
 from .commands.report import report
 from .commands.run import run
+from .commands.serve import serve
 from .inputs import defaults_file
 from .inputs.request import keys_of
 from .terminal import exit_codes, output
@@ -149,19 +154,28 @@ def privplan(
 
 
 # In the order in which the help lists them.
-for command in (calibrate, plan, run, account, check, claims, report, explain, doctor):
+for command in (calibrate, plan, run, account, check, claims, report, explain, doctor, serve):
     app.command(cls=Command)(command)
 
 
-def _group(name: str, about: str, commands: dict[str, Callable[..., Any]]) -> None:
-    """Add a group of commands; its help, where no command is named, is an error of usage."""
+def _group(
+    name: str,
+    about: str | None,
+    commands: dict[str, Callable[..., Any]],
+    alone: Callable[..., None] | None = None,
+) -> None:
+    """Add a group of commands; where none is named, `alone` is what it does.
+
+    Where it does nothing, its help is an error of usage.
+    """
     group = typer.Typer(name=name, help=about, add_completion=False, rich_markup_mode=None)
 
-    @group.callback(invoke_without_command=True)
-    def _(context: typer.Context) -> None:
+    def usage(context: typer.Context) -> None:
         if context.invoked_subcommand is None:
             typer.echo(context.get_help(), err=True)
             raise typer.Exit(exit_codes.USAGE)
+
+    group.callback(invoke_without_command=True)(usage if alone is None else alone)
 
     for called, command in commands.items():
         group.command(name=called)(command)
@@ -171,10 +185,34 @@ def _group(name: str, about: str, commands: dict[str, Callable[..., Any]]) -> No
 _group(
     "audit",
     "Check what a run has left behind.",
-    {"log": log, "budget": budget, "attack": attack, "counts": counts, "demo": demo},
+    {
+        "log": log,
+        "budget": budget,
+        "attack": attack,
+        "counts": counts,
+        "demo": demo,
+        "ledger": audit_ledger,
+    },
 )
+_group("ledger", "Watch a budget ledger from outside.", {"witness": witness})
 _group(
     "data",
     "Prepare tables of your own: a schema, what is wrong in them, hidden ids.",
     {"schema": schema, "check": data_check, "ids": ids},
+)
+_group(
+    "guard",
+    guard.__doc__,
+    {"show": show, "sign": sign, "key": key, "status": status},
+    alone=guard,
+)
+_group(
+    "flower",
+    "Write a plan for silos to sign, and the server's application for Flower.",
+    {"init": init},
+)
+_group(
+    "network",
+    "See a run over a network on one machine.",
+    {"demo": network_demo},
 )

@@ -98,14 +98,14 @@ class EpsilonBySteps:
             return exact
         ahead = steps + self._stride(steps)
         while True:
-            bounds = self._quick([*settled, (noise, rate, ahead)])
+            near = self._quick([*settled, (noise, rate, ahead)])
             last = self._points[-1][1].lower
             # Too far ahead, or too little is known from below: nearer, down to this very step.
-            if ahead == steps or bounds.upper <= last * (1.0 + GAP):
+            if ahead == steps or near.upper <= last * (1.0 + GAP):
                 break
             ahead = steps + (ahead - steps) // 2
-        self._points = [*self._points[-2:], (ahead, bounds)]
-        return self._known(steps) or bounds
+        self._points = [*self._points[-2:], (ahead, near)]
+        return self._known(steps) or near
 
     def _known(self, steps: int) -> Bounds | None:
         """Return the ends that the points around a number of steps give, if they are around it."""

@@ -153,10 +153,10 @@ class LoggedTraining:
         """Return `make_private` with an observer on what it returns."""
 
         def observed(*arguments: Any, **options: Any) -> Any:
-            private_parts = make_private(*arguments, **options)
-            module, optimizer, *_, data_loader = private_parts
+            private = make_private(*arguments, **options)
+            module, optimizer, *_, data_loader = private
             self.observe(optimizer, data_loader, module)
-            return private_parts
+            return private
 
         return observed
 

@@ -82,8 +82,8 @@ class ObservedOptimizer:
         def noised(step: Callable[..., Any]) -> Callable[..., Any]:
             def around(*arguments: Any, **options: Any) -> Any:
                 if not self.noised:
-                    without_noise = StepFacts(0.0, self.plan.clip, "none", 1.0, bounded=False)
-                    with log.step(facts=without_noise):
+                    unnoised = StepFacts(0.0, self.plan.clip, "none", 1.0, bounded=False)
+                    with log.step(facts=unnoised):
                         return step(*arguments, **options)
                 self.noised = False
                 return step(*arguments, **options)
@@ -142,7 +142,7 @@ class ObservedOptimizer:
             clip = max(clip, float(inside))
         noise, adaptive = self._noise()
         if isinstance(optimizer, AdaClipDPOptimizer):
-            # The count of unclipped gradients stands next to them, in coordinates of even noise.
+            # The count of unclipped gradients is released with them, in coordinates of even noise.
             clip = (clip**2 + (noise / float(optimizer.unclipped_num_std)) ** 2) ** 0.5
         divisor = None
         if optimizer.loss_reduction == "mean":

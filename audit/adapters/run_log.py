@@ -230,7 +230,7 @@ class RunLog:
         """Write down that the steps of the last intent were made; nothing where there is none."""
         if self._intent is None:
             return
-        steps_taken = len(self._sizes)
+        draws = len(self._sizes)
         facts, seq = self._facts, self._intent
         self._intent = None
         sealed = self._writer.seal({"batch_sizes": self._sizes, "skipped": self._skipped})
@@ -244,7 +244,7 @@ class RunLog:
                 self._number,
                 seq,
                 tuple(self._ranges),
-                draws=steps_taken,
+                draws=draws,
                 values=self._values,
                 clip_enforced=facts.bounded,
                 normaliser=divided,

@@ -222,7 +222,7 @@ class StepFacts:
     def event(self, plan: TrainingPlan, steps: int) -> ev.Event:
         """Return what the loop accounts of so many steps: the plan's sampler, and the noise added.
 
-        That is what another library counts; whether the facts support it, an audit decides.
+        That is what its library counts; whether the facts support it, an audit decides.
         """
         if self.noise <= 0.0:
             return ev.NoGuarantee("a step was made without noise")

@@ -66,7 +66,7 @@ ClaimedEvent = Annotated[
     ),
 ]
 
-ONE_RUN_OPTIONS: Final = ("canaries", "guesses", "correct")
+GUESS_OPTIONS: Final = ("canaries", "guesses", "correct")
 RATE_OPTIONS: Final = ("negatives", "false_alarms", "positives", "misses")
 
 COUNT_ASSUMPTIONS: Final = (
@@ -136,9 +136,7 @@ def _names(asked: CountsRequest) -> tuple[str, ...]:
     """Return the options of the one form of counts that was given, all of them."""
     from ...accountant.errors import InvalidInput
 
-    forms = {
-        form: asked.given(form) for form in (ONE_RUN_OPTIONS, RATE_OPTIONS) if asked.given(form)
-    }
+    forms = {form: asked.given(form) for form in (GUESS_OPTIONS, RATE_OPTIONS) if asked.given(form)}
     if len(forms) != 1:
         what = "Counts of one run and of a test were given." if forms else "No counts were given."
         raise InvalidInput(
@@ -155,7 +153,7 @@ def _names(asked: CountsRequest) -> tuple[str, ...]:
             "A rate needs both what was counted and out of how many.",
             f"Add {' and '.join(missing)}.",
         )
-    if form is ONE_RUN_OPTIONS and asked.thresholds != 1:
+    if form is GUESS_OPTIONS and asked.thresholds != 1:
         raise InvalidInput(
             "--thresholds is for the counts of a test.",
             "In one run the number of guesses is fixed beforehand, and no other one is tried.",
@@ -172,7 +170,7 @@ def _rows(asked: CountsRequest) -> list[CountedEpsilon]:
     form, event = _names(asked), _event(asked)
     level = {"delta": asked.delta, "confidence": asked.confidence}
     numbers = [int(getattr(asked, name)) for name in form]
-    if form is ONE_RUN_OPTIONS:
+    if form is GUESS_OPTIONS:
         canaries, guesses, correct = numbers
         rows = [counted.one_run_epsilon(canaries, guesses, correct, **level)]
         if asked.delta > 0.0:

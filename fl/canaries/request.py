@@ -97,8 +97,8 @@ class RehearsalRequest:
             return [(recorder.sent[silo], parts[:, silo]) for silo in self.holders.tolist()]
         assert recorder.sum is not None
         # Modulo 2^64, as the sum is.
-        own = recorder.sent[OBSERVER_SILO] if self.observer == SILO else 0
-        return [(recorder.sum.total - own, np.ones(len(parts)))]
+        known = recorder.sent[OBSERVER_SILO] if self.observer == SILO else 0
+        return [(recorder.sum.total - known, np.ones(len(parts)))]
 
     def rng(self) -> np.random.Generator:
         """Return the attacker's randomness: coins, signs and columns.  It protects nobody."""

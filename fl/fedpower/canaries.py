@@ -301,5 +301,5 @@ class PowerCanaries(CanaryHarness[Products]):
 
     def _built(self, federation: Federation, run: int = 0) -> PowerIteration:
         request = self.request
-        made = build(request.settings, federation, NoTraining(), request.streams(run))
-        return cast("PowerIteration", made)
+        system = build(request.settings, federation, NoTraining(), request.streams(run))
+        return cast("PowerIteration", system)

@@ -131,8 +131,8 @@ class FlameCanaries(CanaryHarness[WatchedTransport]):
         """The system of every run; its transport and its canaries change."""
         settings, observer = self.request.settings, self.request.observer
         federation = canary_federation(np.ones((settings.data.users, 1), np.int64))
-        made = build(settings, federation, self.training, self.request.streams())
-        system = cast("Flame", made)
+        streams = self.request.streams()
+        system = cast("Flame", build(settings, federation, self.training, streams))
         require_observer(system.plan(), observer, OBSERVERS)
         event = system.views(system.promise.noise_multiplier)[observer]
         if isinstance(event, ev.NoGuarantee):

@@ -135,4 +135,5 @@ def completed(given: GivenSettings) -> Settings:
         evaluation=given.evaluation,
         table=given.table,
         log=given.log,
+        ledger=given.ledger,
     )

@@ -141,8 +141,8 @@ class GramCanaries(CanaryHarness[Arriving]):
             name=request.settings.data.name,
             classes=classes,
         )
-        made = build(request.settings, empty, NoTraining(), request.streams())
-        return cast("Statistics", made)
+        system = build(request.settings, empty, NoTraining(), request.streams())
+        return cast("Statistics", system)
 
     @cached_property
     def mechanism(self) -> NoisyGram:

@@ -115,7 +115,8 @@ class Statistics(PrivateSystem):
             ]
             # Modulo 2^64: no check of sizes, as it would tell that the numbers are large.
             received = self.aggregator.total(number, sends, len(totals[0]))
-            shown.whole(received.total, totals, received.silos)
+            if received.made_here is None:  # else the exact totals of others are theirs
+                shown.whole(received.total, totals, received.silos)
             released = mechanism.units(received.total)
             return Draft(
                 released,

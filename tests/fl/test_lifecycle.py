@@ -307,8 +307,8 @@ def test_a_run_under_way_is_no_run_whose_files_were_changed() -> None:
 def test_of_two_that_begin_at_once_one_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     prepare, both = preparation.prepare, threading.Barrier(2)
 
-    def together(given: Settings) -> Any:
-        prepared = prepare(given)
+    def together(given: Settings, **more: Any) -> Any:
+        prepared = prepare(given, **more)
         both.wait(60)
         return prepared
 

@@ -159,6 +159,13 @@ the name of a file that is being written
     files/atomic.py secrets secrets.token_hex
 the name of a run
     running/session.py secrets secrets.token_hex
+    network/hub.py secrets secrets.token_hex
+keys of claims on a ledger, so that a retry is the same claim
+    ledger_client/ledger.py secrets secrets.token_hex
+    running/run_claim.py secrets secrets.token_hex
+the part of a silo in the name of a session, and the key of a party
+    network/guard.py .crypto.keys.fresh
+    network/journal.py .crypto.keys.fresh
 seeds of masks, from the operating system
     secagg/client.py .crypto.keys.fresh
 values that were released are split by noise on top of theirs, which protects nobody

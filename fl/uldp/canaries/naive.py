@@ -151,5 +151,5 @@ class NaiveCanaries(CanaryHarness[float]):
 
     def notes(self) -> tuple[str, ...]:
         note = "one user in each of many small runs, who turns the update of every silo around"
-        own = "run as published: what is tested is the paper's own claim, and nothing is proven"
-        return (note, own) if self.system.as_published else (note,)
+        claim = "run as published: what is tested is the paper's own claim, and nothing is proven"
+        return (note, claim) if self.system.as_published else (note,)

@@ -158,13 +158,13 @@ class BlockRecorder:
 
     def notes(self) -> tuple[str, ...]:
         """Return which rounds canaries were in, and what of the claim they can show."""
-        turns, last, made = self._turns, self._blocks[-1], len(self._blocks)
-        rounds = [number for number in range(1, made + 1) if turns.last(number) == number]
+        turns, last, count = self._turns, self._blocks[-1], len(self._blocks)
+        rounds = [number for number in range(1, count + 1) if turns.last(number) == number]
         notes = [
             f"all canaries are in cohort {turns.cohort + 1:,} of {turns.schedule.cohorts:,}, and "
-            f"take part in {counted(len(rounds), 'round')} of {made:,}",
+            f"take part in {counted(len(rounds), 'round')} of {count:,}",
         ]
-        rounds_run = made - last.first + 1
+        rounds_run = count - last.first + 1
         if rounds_run < last.rounds:
             notes.append(
                 f"of the last block {counted(rounds_run, 'round')} of {last.rounds:,} were "
