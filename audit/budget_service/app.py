@@ -55,7 +55,13 @@ class _Tokens:
 def application(service: LedgerService) -> FastAPI:
     """Return the application over a service."""
     # Its pages load code from elsewhere; the description itself stands at /openapi.json.
-    app = FastAPI(title="privplan budget ledger", version="1", docs_url=None, redoc_url=None)
+    app = FastAPI(
+        title="privplan budget ledger",
+        version="1",
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+    )
     valid = _Tokens(service)
     for address in (*DATA_SET_ADDRESSES, *CLAIM_ADDRESSES):
         app.add_api_route(
