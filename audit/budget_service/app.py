@@ -55,7 +55,13 @@ class _Tokens:
 def application(service: LedgerService) -> FastAPI:
     """Return the application over a service."""
     # Its pages load code from elsewhere; the description itself stands at /openapi.json.
-    app = FastAPI(title="privplan budget ledger", version="1", docs_url=None, redoc_url=None)
+    app = FastAPI(
+        title="privplan budget ledger",
+        version="1",
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+    )
     valid = _Tokens(service)
     for address in (*DATA_SET_ADDRESSES, *CLAIM_ADDRESSES):
         app.add_api_route(
@@ -117,7 +123,7 @@ def _endpoint(
 
 
 def _described(address: Address) -> dict[str, Any]:
-    """Return what the OpenAPI description says of an address beside its path."""
+    """Return what the OpenAPI description says of an address besides its path."""
     said: dict[str, Any] = {"security": [{"bearer": []}]}
     parameters = [
         {"name": part[1:-1], "in": "path", "required": True, "schema": {"type": "string"}}

@@ -108,7 +108,7 @@ def _is_unsaid(run: CheckedRun, convention: Convention) -> bool:
         return run.chosen_rate
     if convention.id == GAUSSIAN_RELEASES:
         unsaid = any(each.family is None and each.noise_multiplier for each in releases)
-        return unsaid and run.settings.family not in NOT_GAUSSIAN  # beside which it is open
+        return unsaid and run.settings.family not in NOT_GAUSSIAN  # with which it is open
     if convention.id == EVEN_RELEASES:
         return any(each.of_batch is not False and each.count > 1 for each in releases)
     return convention.key not in run.known

@@ -108,14 +108,13 @@ class Demonstration:
         port = self._port("superlink")
         home = self.folder / "home"
         home.mkdir()
-        connection = (
-            f'[superlink]\ndefault = "here"\n[superlink.here]\naddress = "127.0.0.1:{port}"\n'
-        )
-        (home / "config.toml").write_text(connection + "insecure = true\n", "utf-8")
+        connection = f'[superlink.here]\naddress = "127.0.0.1:{port}"\n{self.connection()}\n'
+        (home / "config.toml").write_text(f'[superlink]\ndefault = "here"\n{connection}', "utf-8")
         self._run(
             "superlink",
-            ["flower-superlink", "--insecure", "--disable-runtime-dependency-installation"],
+            ["flower-superlink", "--disable-runtime-dependency-installation"],
             ["--host", "127.0.0.1", "--port", str(port)],
+            self.superlink_options(),
         )
         for name in HOSPITALS:
             self.start_guard(name)
@@ -123,13 +122,27 @@ class Demonstration:
         for name in HOSPITALS:
             self._run(
                 f"node-{name}",
-                [sys.executable, "-c", _SUPERNODE, "--insecure", "--isolation", "process"],
-                ["--superlink", f"127.0.0.1:{port}", "--port", str(self._port(f"node-{name}"))],
+                [sys.executable, "-c", _SUPERNODE, "--isolation", "process"],
+                ["--port", str(self._port(f"node-{name}"))],
                 ["--superexec-auth-secret-file", str(self.folder / "secret")],
+                self.supernode_options(name),
             )
         for name in HOSPITALS:
             self._until(f"guard-{name}", lambda name=name: self._said(f"guard-{name}", '"ready"'))  # type: ignore[misc]
         self.tell("Superlink, three supernodes and three guards are running.")
+
+    def connection(self) -> str:
+        """Return how the server's operator reaches the superlink, as Flower's file says it."""
+        return "insecure = true"
+
+    def superlink_options(self) -> list[str]:
+        """Return how the superlink is protected: not at all, as all is on loopback."""
+        return ["--insecure"]
+
+    def supernode_options(self, name: str) -> list[str]:
+        """Return how the supernode of a silo reaches the superlink."""
+        del name
+        return ["--insecure", "--superlink", f"127.0.0.1:{self._port('superlink')}"]
 
     def start_guard(self, name: str) -> None:
         """Start the guard of a silo, or start it again."""

@@ -72,6 +72,7 @@ TASK_FILE: Final = "task.token"
 
 _POLL_SECONDS: Final = 0.02
 _RETRY_SECONDS: Final = 0.5
+_TRIES: Final = 2
 _HEARTBEAT_SECONDS: Final = 10.0
 _MAX_TOKEN_BYTES: Final = 2**16
 _RAW: Final = "privplan.bytes"
@@ -238,12 +239,14 @@ def _heartbeats(client: RuntimeHttpClient) -> Iterator[None]:
 
 
 def _client(address: str, *interceptors: Any) -> RuntimeHttpClient:
+    retries = make_simple_http_retry_invoker()
+    retries.max_tries = _TRIES  # as it is, it waits for up to 20 seconds between two tries
     return RuntimeHttpClient.from_server_address(
         server_address=address,
         insecure=True,  # of the same machine: the supernode listens on loopback alone
         root_certificates=None,
         interceptors=[RuntimeTracingInterceptor(), *interceptors],
-        retry_invoker=make_simple_http_retry_invoker(),
+        retry_invoker=retries,
     )
 
 

@@ -281,7 +281,7 @@ def _of_records_of_users(run: PinnedRun, end: End) -> Iterator[Alternative]:
 def _of_wholes(
     run: PinnedRun, clipped: Clipped, choice: Choice | None, end: End
 ) -> Iterator[Alternative]:
-    """Yield draws of users beside protected records: a batch may count them, or their records."""
+    """Yield draws of users, of protected records: a batch may count either."""
     settings, users = run.settings, _size(run, "users")
     design = SamplingDesign("users", clipped, users, users)
     whole = _pinned(run, design, sampled="users", clip_bounds=clipped)
