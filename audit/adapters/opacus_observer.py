@@ -34,7 +34,10 @@ class ObservedOptimizer:
         self.poisson = isinstance(
             self.sampler, (UniformWithReplacementSampler, DistributedUniformWithReplacementSampler)
         )
-        self.realised_rate = float(self.sampler.sample_rate) if self.poisson else None
+        self.realised_rate: float | None = None
+        if self.poisson:
+            assert self.sampler is not None
+            self.realised_rate = float(self.sampler.sample_rate)
         self.world = int(getattr(optimizer, "world_size", 1))
         self.noised = False
         self.parts = self.draws = 0
