@@ -26,9 +26,11 @@ COMMANDS = (
     "claims",
     "doctor",
     "explain",
+    "ledger",
     "plan",
     "report",
     "run",
+    "serve",
 )
 HEAVY = ("numpy", "scipy", "torch", "rich", "dp_accounting", "prv_accountant", "pandas")
 ROOT = Path(__file__).parents[2]
