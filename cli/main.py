@@ -24,7 +24,7 @@ from .commands.data import check as data_check
 from .commands.data import ids, schema
 from .commands.doctor import doctor
 from .commands.explain import explain
-from .commands.ledger import audit_ledger, witness
+from .commands.ledger import audit_ledger, export, witness
 from .commands.plan import PlanRequest, plan
 from .commands.report import report
 from .commands.run import run
@@ -174,7 +174,11 @@ _group(
     "Check what a run has left behind.",
     {"log": log, "budget": budget, "attack": attack, "demo": demo, "ledger": audit_ledger},
 )
-_group("ledger", "Watch a budget ledger from outside.", {"witness": witness})
+_group(
+    "ledger",
+    "Watch a budget ledger from outside.",
+    {"witness": witness, "export": export},
+)
 _group(
     "data",
     "Prepare tables of your own: a schema, what is wrong in them, hidden ids.",
