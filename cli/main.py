@@ -15,6 +15,7 @@ import typer.core
 from .commands.account import AccountRequest, account
 from .commands.audit_attack import attack
 from .commands.audit_budget import budget
+from .commands.audit_counts import counts
 from .commands.audit_demo import demo
 from .commands.audit_log import log
 from .commands.calibrate import CalibrateRequest, calibrate
@@ -24,7 +25,10 @@ from .commands.data import check as data_check
 from .commands.data import ids, schema
 from .commands.doctor import doctor
 from .commands.explain import explain
+from .commands.flower import init
+from .commands.guard import guard, key, show, sign, status
 from .commands.ledger import audit_ledger, export, witness
+from .commands.network import demo as network_demo
 from .commands.plan import PlanRequest, plan
 from .commands.report import report
 from .commands.run import run
@@ -154,15 +158,24 @@ for command in (calibrate, plan, run, account, check, claims, report, explain, d
     app.command(cls=Command)(command)
 
 
-def _group(name: str, about: str, commands: dict[str, Callable[..., Any]]) -> None:
-    """Add a group of commands; its help, where no command is named, is an error of usage."""
+def _group(
+    name: str,
+    about: str | None,
+    commands: dict[str, Callable[..., Any]],
+    alone: Callable[..., None] | None = None,
+) -> None:
+    """Add a group of commands; where none is named, `alone` is what it does.
+
+    Where it does nothing, its help is an error of usage.
+    """
     group = typer.Typer(name=name, help=about, add_completion=False, rich_markup_mode=None)
 
-    @group.callback(invoke_without_command=True)
-    def _(context: typer.Context) -> None:
+    def usage(context: typer.Context) -> None:
         if context.invoked_subcommand is None:
             typer.echo(context.get_help(), err=True)
             raise typer.Exit(exit_codes.USAGE)
+
+    group.callback(invoke_without_command=True)(usage if alone is None else alone)
 
     for called, command in commands.items():
         group.command(name=called)(command)
@@ -172,7 +185,14 @@ def _group(name: str, about: str, commands: dict[str, Callable[..., Any]]) -> No
 _group(
     "audit",
     "Check what a run has left behind.",
-    {"log": log, "budget": budget, "attack": attack, "demo": demo, "ledger": audit_ledger},
+    {
+        "log": log,
+        "budget": budget,
+        "attack": attack,
+        "counts": counts,
+        "demo": demo,
+        "ledger": audit_ledger,
+    },
 )
 _group(
     "ledger",
@@ -183,4 +203,20 @@ _group(
     "data",
     "Prepare tables of your own: a schema, what is wrong in them, hidden ids.",
     {"schema": schema, "check": data_check, "ids": ids},
+)
+_group(
+    "guard",
+    guard.__doc__,
+    {"show": show, "sign": sign, "key": key, "status": status},
+    alone=guard,
+)
+_group(
+    "flower",
+    "Write a plan for silos to sign, and the server's application for Flower.",
+    {"init": init},
+)
+_group(
+    "network",
+    "See a run over a network on one machine.",
+    {"demo": network_demo},
 )

@@ -27,6 +27,7 @@ EXCEPTIONS: Final[dict[str, str]] = {
     "cli/pages/disco.txt": "a page of help about a published method",
     "cli/pages/fedpower.txt": "a page of help about a published method and the systems that run it",
     "cli/pages/flame.txt": "a page of help about a published method and the systems that run it",
+    "cli/pages/network.txt": "a page of help: which systems go over a network",
     "cli/pages/plan.txt": "a phase of its example has an ordinary word as its name",
     "cli/pages/statistics.txt": "a page of help about the sums that one system releases",
     "cli/pages/topics.py": "the list of pages of help, of which one has the name of a system",

@@ -118,6 +118,9 @@ class Gate:
 
     Of rounds with correlated noise (`records.Block`) the first is paid for all of them, and this
     gate admits the others in their order.
+
+    Where several parties release together, each with a gate of its own, `drawn_here` is how many
+    shares of the noise of every sum this party draws; what the others draw, their gates count.
     """
 
     def __init__(
@@ -127,6 +130,7 @@ class Gate:
         streams: Streams,
         *,
         unpromised: bool = False,
+        drawn_here: int | None = None,
     ) -> None:
         self._odometer = odometer
         self._unpromised = unpromised
@@ -136,6 +140,7 @@ class Gate:
         self._broken = False
         self._lent: set[str] = set()
         self._block = PaidBlock()
+        self.drawn_here = drawn_here
         self.run_id = ""
         self.releases = 0
         self.model: tuple[int, str] | None = None

@@ -21,17 +21,26 @@ class DrawCounter:
     """The noisy sums of one round: each whole, or share by share; no more than announced.
 
     `part` names one of several disjoint sets of units, each with a count of its own: no unit is in
-    two of them, so none sees another's sums.
+    two of them, so none sees another's sums.  `drawn_here` is how many shares of each sum this
+    party draws by itself, where others draw the rest elsewhere; None: all of them.
     """
 
-    def __init__(self, noise: records.Noise) -> None:
+    def __init__(self, noise: records.Noise, drawn_here: int | None = None) -> None:
         self._noise = noise
+        self._drawn_here = drawn_here
+        self._complete = noise.shares if drawn_here is None else drawn_here
         self._min_shares = noise.shares - noise.tolerated_dropouts
         self._finished: dict[str, list[int]] = {}  # the shares of each sum
         self._unfinished: dict[str, set[str]] = {}  # whose shares an unfinished sum has so far
 
     def whole(self, shares: int | None, part: str, sums: int = 1) -> None:
         """Count sums with so many shares (all, if None)."""
+        if self._drawn_here is not None:
+            raise Unsupported(
+                "A sum whose shares are drawn by several parties is not drawn whole by one.",
+                "Its noise would be counted here, and again where the others draw theirs.",
+                "Draw the share of this party alone.",
+            )
         drawn_shares = self._noise.shares if shares is None else shares
         if not self._min_shares <= drawn_shares <= self._noise.shares:
             raise self._lacking(drawn_shares)
@@ -46,6 +55,8 @@ class DrawCounter:
                 "Nothing would show which sum has too few of them.",
                 "Draw each sum whole, or let each be a round of its own.",
             )
+        if not self._complete:
+            raise _drawn_elsewhere()
         if part not in self._unfinished:
             self._begin(part)
         elif name in self._unfinished[part]:
@@ -60,7 +71,7 @@ class DrawCounter:
         self.check_share(part, name)
         parties = self._unfinished.setdefault(part, set())
         parties.add(name)
-        if len(parties) == self._noise.shares:
+        if len(parties) == self._complete:
             self._finished.setdefault(part, []).append(len(self._unfinished.pop(part)))
 
     def done(self, arrived: int | None = None) -> tuple[int, int]:
@@ -68,6 +79,8 @@ class DrawCounter:
 
         `arrived` says of how many shares they were in the end, of those that were drawn.
         """
+        if self._drawn_here is not None:
+            return self._done_with_others(arrived)
         for parties in self._unfinished.values():
             if len(parties) < self._min_shares:
                 raise self._lacking(len(parties))
@@ -90,6 +103,25 @@ class DrawCounter:
             raise self._lacking(fewest)
         return max(map(len, sums.values())), fewest
 
+    def _done_with_others(self, arrived: int | None) -> tuple[int, int]:
+        """Return the number of sums, and of how many shares they were, of which few are drawn here.
+
+        What the others drew stands in their logs; how many shares arrived, the protocol says.
+        """
+        if self._noise.family == "none" and not self._finished:
+            return 0, 0
+        lacking = self._complete and (self._unfinished or not self._finished)
+        if lacking or arrived is None:
+            raise Unsupported(
+                "The noise of this party is not in the sum, or nobody says how many shares are.",
+                "What lacks shares of its noise must not be released.",
+                "Draw the share of this party, and give `shares`: how many arrived.",
+            )
+        if not self._min_shares <= arrived <= self._noise.shares:
+            raise self._lacking(arrived)
+        sums = max(map(len, self._finished.values())) if self._complete else self._noise.draws
+        return sums, arrived
+
     def _begin(self, part: str, sums: int = 1) -> None:
         """Check that one more sum, or several, may be drawn."""
         counted = len(self._finished.get(part, [])) + (part in self._unfinished)
@@ -109,6 +141,14 @@ class DrawCounter:
         )
 
 
+def _drawn_elsewhere() -> Unsupported:
+    return Unsupported(
+        "This party draws no noise: the shares of every sum are drawn elsewhere.",
+        "Noise that it added would be counted where nobody expects it.",
+        "Draw where the data are.",
+    )
+
+
 def _word(count: int) -> str:
     return "one" if count == 1 else str(count)
 
@@ -120,6 +160,7 @@ class TicketIssuer(Protocol):
     """What a ticket needs of the gate that hands it out: streams, the log, and a check of both."""
 
     run_id: str
+    drawn_here: int | None
 
     def check(self) -> None:
         """Raise where the log has failed before."""
@@ -152,7 +193,7 @@ class Ticket:
         self._lock = threading.RLock()
         self._closed = False
         self._streams: dict[str, tuple[Stream, int]] = {}
-        self._draws = DrawCounter(intent.noise)
+        self._draws = DrawCounter(intent.noise, gate.drawn_here)
 
     def __enter__(self) -> Self:
         self.check()
@@ -264,6 +305,7 @@ class Ticket:
                 model_out=model_out,
                 sealed=self._sealed(sealed, digest) if sealed else {},
                 state_out=state_out,
+                drawn_here=self._gate.drawn_here,
             )
             return self._end(release)
 

@@ -87,6 +87,25 @@ class Record(Fact):
 
 
 @dataclass(frozen=True)
+class Party(Fact):
+    """Whose log it is, of a run that several parties make together, each in a process of its own.
+
+    `name` is `server` or that of a silo, counted from 0 (`silo-2`); `plan` the SHA-256 of the plan
+    that all agreed on, `run` the name that the server gave the run.
+    """
+
+    name: str
+    plan: str
+    run: str
+
+    @property
+    def silo(self) -> int | None:
+        """The number of the silo; None for the server."""
+        number = self.name.removeprefix("silo-")
+        return int(number) if number.isdecimal() else None
+
+
+@dataclass(frozen=True)
 class RunOpen(Record):
     """The first line: what the run promises, plans and rests on.
 
@@ -100,7 +119,8 @@ class RunOpen(Record):
     a crash of the machine may lose intents).  `sealed` names, by phase, the items that every
     release seals: the configuration decides them, never the data.  `study` says in a sentence that
     units were dealt at random for a study, so that no real person is one of them; None where they
-    are real, or where an earlier version wrote the log.
+    are real, or where an earlier version wrote the log.  `party` says whose log it is, where each
+    party of a network keeps one; None where one log is of all.
     """
 
     type: ClassVar[str] = "run.open"
@@ -122,6 +142,7 @@ class RunOpen(Record):
     fsync: Literal["records", "always", "never"] = "records"
     sealed: Mapping[str, tuple[str, ...]] | None = field(default=None, metadata=LATER)
     study: str | None = field(default=None, metadata=LATER)
+    party: Party | None = field(default=None, metadata=LATER)
 
 
 @dataclass(frozen=True)
@@ -181,6 +202,8 @@ class RoundRelease(Record):
     where their randomness stands.  `aggregate` and `model_out` are digests of noisy values;
     `sealed` holds commitments to what stands in the sidecar.  `state_out` is the digest of what the
     system keeps with its model, a function of released values; None where it keeps nothing.
+    `drawn_here` is how many shares of each sum the party of this log drew itself: 1 at a silo of a
+    network, 0 at its server; the others stand in the logs of others.  None: all of them.
     """
 
     type: ClassVar[str] = "round.release"
@@ -196,6 +219,7 @@ class RoundRelease(Record):
     model_out: str | None = None
     sealed: Mapping[str, str] = field(default_factory=dict)
     state_out: str | None = field(default=None, metadata=LATER)
+    drawn_here: int | None = field(default=None, metadata=LATER)
 
 
 @dataclass(frozen=True)

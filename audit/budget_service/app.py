@@ -123,7 +123,7 @@ def _endpoint(
 
 
 def _described(address: Address) -> dict[str, Any]:
-    """Return what the OpenAPI description says of an address beside its path."""
+    """Return what the OpenAPI description says of an address besides its path."""
     said: dict[str, Any] = {"security": [{"bearer": []}]}
     parameters = [
         {"name": part[1:-1], "in": "path", "required": True, "schema": {"type": "string"}}

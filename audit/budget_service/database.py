@@ -1,6 +1,6 @@
 """The database of the ledger: opened once, brought to the newest tables, written in groups.
 
-SQLite stands in a file (WAL, full synchronisation); a lock beside it keeps a second server away,
+SQLite stands in a file (WAL, full synchronisation); a lock next to it keeps a second server away,
 who would not see what the first is about to commit.  PostgreSQL is given by URL (READ COMMITTED):
 there the data set's row is locked first, then the project's, then the blocks' by their ids.
 """

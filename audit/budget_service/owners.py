@@ -323,7 +323,7 @@ def reason_of(reason: object) -> str:
     if not isinstance(reason, str) or not fits or not reason.isprintable():
         raise InvalidInput(
             f"`reason` must be a text of 1 to {MAX_REASON_CHARACTERS} printable characters.",
-            "It stands in the history beside the name of whoever gave it.",
+            "It stands in the history with the name of whoever gave it.",
             "Say why.",
         )
     return reason.strip()

@@ -28,7 +28,7 @@ def require_key(database: Database, signer: Signer, former: Signer | None) -> in
                     f"The history of {row.name} is signed by the key {keys[-1][:16]}..., and the "
                     f"service was given {signer.public[:16]}...",
                     "One key signs a history until it names the next.",
-                    "Give that key as --key, or as --former-key beside the new one.",
+                    "Give that key as --key, or as --former-key with the new one.",
                 )
             handed_over = " ".join((*keys, signer.public))
             if row.parent_id is not None:  # a view has no history of its own

@@ -1,4 +1,4 @@
-"""Before anything is served: do the balances in the tables follow from the histories beside them?
+"""Before anything is served: do the balances in the tables follow from the histories?
 
 Whoever can write the database alone can lower a balance there, and cannot write a history to it
 that a kept head or receipt does not contradict.  So a service whose tables say other than its own

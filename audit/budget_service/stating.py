@@ -1,6 +1,6 @@
 """An event of a claim that was stated for another unit, relation or observer than the data set's.
 
-It is converted with a derivation, which stands in the entry beside it, or refused.
+It is converted with a derivation, which stands in its entry, or refused.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 A round starts from the model that the last one released; or, where the run was cut off between that
 release and its keeping, from the one that this release started from.  Nothing else can be taken up
-(`fl.running.resumption.kept_model`).
+(`fl.running.resumption.kept_model`).  A silo of a network that was away takes up what the others
+released meanwhile, which stands in their logs.
 """
 
 from __future__ import annotations
@@ -60,6 +61,8 @@ class Lineage:
                 lineage._start(spent)
             elif kind == "release" and spent is not None:
                 lineage._release(spent)
+            elif _took_over(ledger):  # what others released while it was away
+                lineage.last, lineage._before = (), None
             elif lineage._before is not None:
                 lineage.last = tuple(dict.fromkeys((*lineage.last, lineage._before)))
         return lineage
@@ -87,6 +90,12 @@ class Lineage:
             return
         self.named += 1
         self.last, self._before = (release.model_out,), spent.intent.model_in
+
+
+def _took_over(ledger: Ledger) -> bool:
+    """Return whether a log is of a silo of a network, which goes on from what others released."""
+    party = ledger.opened.party
+    return party is not None and party.silo is not None
 
 
 def stateless(ledger: Ledger) -> tuple[int, ...]:

@@ -128,14 +128,19 @@ def _unlike_votes(ledger: Ledger) -> Match | None:
 def least_bytes(intent: RoundIntent, release: RoundRelease) -> int:
     """Return how many random bytes a release takes at least: one for each value of each share.
 
+    Of a party among several, its own shares alone count.
+
     Where units send messages, a sum has more values than each of them sends: one for each message.
     """
     noise = intent.noise
+    if release.drawn_here == 0:
+        return 0  # others drew it (`hazards.parties` asks who)
     if noise.family not in CONTINUOUS_FAMILIES:
         return int(noise.family != "none")
     if intent.contribution.terms == "message":
         return max(release.draws, 1)
-    return max(release.values * release.draws * release.shares, 1)
+    shares = release.shares if release.drawn_here is None else release.drawn_here
+    return max(release.values * release.draws * shares, 1)
 
 
 _SINGLE_BLOCK_BYTES = 2**18

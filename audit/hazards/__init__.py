@@ -14,6 +14,7 @@ from . import (
     configuration_mismatch,
     contribution_bounds,
     noise,
+    parties,
     run_course,
     sampling,
     sealed,
@@ -28,8 +29,8 @@ __all__ = ["LOG_RULES", "RULES", "facts_of", "search_hazards"]
 
 _RULE_MODULES = (
     *(units, contribution_bounds, configuration_mismatch, run_course, *EDIT_MODULES[:-1]),
-    *(stated_reaches, sampling, security, noise, statements, chain, EDIT_MODULES[-1], sealed),
-    sidecar,
+    *(stated_reaches, sampling, security, noise, parties, statements, chain, EDIT_MODULES[-1]),
+    *(sealed, sidecar),
 )
 """The modules of the rules, in the order in which hazards of one severity are listed."""
 

@@ -158,6 +158,12 @@ def _lacking(run: Run, release: Release) -> Iterator[str]:
     noise, logged = release.intent.noise, release.release
     parties = noise.shares if noise.shares > 1 else run.opened.population.silos
     silos_present = {share.silo for share in release.shares}
+    party = run.opened.party
+    if party is not None:  # the log of one party, which has no residual but its own
+        due = set() if party.silo is None else {party.silo}
+        if silos_present != due or logged.drawn_here != len(due):
+            yield f"noise was drawn by {len(silos_present)} silos in the log of {party.name}"
+        parties = len(due)
     if len(silos_present) != len(release.shares) or len(silos_present) > parties:
         yield f"{len(release.shares)} shares of {parties} silos"
     if len(silos_present) < parties - noise.tolerated_dropouts:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -14,6 +15,7 @@ from ..terminal.output import Report, plain, table
 if TYPE_CHECKING:
     from ...audit.edits.replay import Replay
     from ...audit.findings import Finding
+    from ...audit.reconciliation import Reconciliation
     from ...audit.verify import Verification
 
 Models = Annotated[
@@ -22,6 +24,15 @@ Models = Annotated[
         "--models",
         metavar="DIR",
         help="Folder of every released model (save_models): each must be what its round released.",
+        show_default=False,
+    ),
+]
+Against = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--against",
+        metavar="DIR",
+        help="Run folder of a silo, once for each: DIR is then the server's, of one network.",
         show_default=False,
     ),
 ]
@@ -49,6 +60,7 @@ class LogRequest(OutputOptions, anchors.AnchorOptions):
 
     folder: options.Folder
     models: Models = None
+    against: Against = None
     quiet: Quiet = False
 
 
@@ -59,8 +71,8 @@ def log(_: typer.Context, asked: LogRequest) -> Report:
     Prints the head, the hash of the last line: keep it elsewhere, and nothing before it can be
     changed or taken away unnoticed.  Leaves with exit code 1 if a line is bad or torn, if lines
     contradict each other, their configuration or the files next to them, if no run was begun, or if
-    --head, --public-key or --models do not hold; that a run is not closed is no failure.  What each
-    check excludes: privplan explain log.
+    --head, --public-key, --models or --against do not hold; that a run is not closed is no failure.
+    What each check excludes: privplan explain log.
     """
     from ...audit.edits import edits_of
     from ...audit.edits.replay import replay
@@ -72,17 +84,53 @@ def log(_: typer.Context, asked: LogRequest) -> Report:
     whole = verified.first_bad is None and verified.opened is not None
     edits = (*edits_of(folder), *_configured(verified, folder)) if whole else ()
     replayed = replay(folder, models) if whole and models is not None else None
+    together = _together(folder, asked.against) if whole and asked.against else None
     return Report(
         result={
             **result(verified, edits),
             "models": None if replayed is None else replayed.to_json(),
+            "network": None if together is None else _network(together),
         },
-        text=table([*_rows(verified, edits), *_models(replayed)]),
+        text=table([*_rows(verified, edits), *_models(replayed), *_together_rows(together)]),
         number=verified.head or "",
         assumptions=LOG_ASSUMPTIONS,
         warnings=_warnings(verified, anchored=asked.head is not None),
-        ok=verified.ok and not verified.unbegun and not edits and (replayed is None or replayed.ok),
+        ok=verified.ok
+        and not verified.unbegun
+        and not edits
+        and (replayed is None or replayed.ok)
+        and (together is None or together.ok),
     )
+
+
+def _together(folder: str, silos: Sequence[str]) -> Reconciliation:
+    from ...audit.reconciliation import reconcile
+
+    return reconcile(Path(folder), [Path(silo) for silo in silos])
+
+
+def _network(together: Reconciliation) -> dict[str, object]:
+    return {
+        "silos": list(together.silos),
+        "spent": together.spent,
+        "released": together.released,
+        "problems": list(together.problems),
+        "notes": list(together.notes),
+        "fullest": str(together.fullest),
+    }
+
+
+def _together_rows(together: Reconciliation | None) -> list[tuple[str, str]]:
+    """Return what the logs of several parties say together."""
+    if together is None:
+        return []
+    spent = f"{together.spent} rounds were begun somewhere, and {together.released} released"
+    return [
+        ("parties", f"the server, {plain(', '.join(together.silos))}"),
+        ("spent", f"{spent}; what they cost: privplan audit budget {together.fullest}"),
+        *(("note", plain(each)) for each in together.notes),
+        *(("FAILED", f"parties: {plain(each)}") for each in together.problems),
+    ]
 
 
 def result(verified: Verification, edits: Sequence[Finding] = ()) -> Mapping[str, object]:

@@ -108,6 +108,7 @@ SUMMARIES: Final[Mapping[str, str]] = {
     "plan": "one budget, several phases",
     "run": "what a run is told, and what it leaves",
     "tables": "runs on your own files: whose rows they are, and what is public",
+    "network": "a run over a network: guards, plans that silos sign, Flower",
     "models": "runs that train your own module: what it must be, and who executes it",
     "attack": "what was demonstrably lost, in tiers",
     "log": "what a log proves, and against whom",
@@ -124,7 +125,7 @@ SUMMARIES: Final[Mapping[str, str]] = {
 
 _ALIASES: Final[Mapping[str, str]] = {
     "tables": "csv data parquet patients schema table",
-    "models": "batchnorm cnn dropout loss losses mlp model module network pytorch torch",
+    "models": "batchnorm cnn dropout loss losses mlp model module pytorch torch",
     "matrix": "balls-in-bins banded bandmf blt bnb buffered-toeplitz correlated correlated-noise "
     "dp-ftrl factorization ftrl matrix-factorization matrix-gaussian matrix-mechanism "
     "participation sensitivity toeplitz tree trees",
@@ -142,6 +143,7 @@ _ALIASES: Final[Mapping[str, str]] = {
     "ledger": "budget-service claims-on-budgets receipt receipts witness",
     "uldp-fl": "silo silos",
     "dp-sgd": "dpsgd sgd",
+    "network": "flower flwr guard guards superlink supernode",
     "words": "glossary terms vocabulary",
 }
 """Other names of what a topic explains, by the topic."""

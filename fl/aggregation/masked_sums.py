@@ -14,9 +14,10 @@ from typing import Final
 import numpy as np
 
 from ...accountant import records
-from ...accountant.arrays import UInt64Array
+from ...accountant.arrays import IntArray, UInt64Array
 from ...accountant.errors import InvalidInput
 from ..crypto.keys import fresh
+from ..crypto.masks import RingWords
 from ..parties.network import SERVER, Network, Post, silo_name
 from ..secagg.committee import Committee
 from ..secagg.terms import ServerKind, Terms, choose
@@ -52,7 +53,7 @@ class MaskedAggregator:
         staying = silos - dropouts
         tolerable = min(staying - 2, staying - dropouts - 1) if lies else staying - 2
         self._colluders = max(colluders, tolerable)
-        self._terms(1)  # refused now, not in the first round
+        self.terms(1)  # refused now, not in the first round
         self._posts = {name: self.network.post(name) for name in self.network.names}
         self._committees: dict[tuple[int, int], Committee] = {}
         self._sums: tuple[int, Counter[int]] = (0, Counter())  # of a round, by length
@@ -66,7 +67,7 @@ class MaskedAggregator:
     @property
     def security(self) -> records.Security:
         """The public facts of the protocol, for the log."""
-        terms = self._terms(1)
+        terms = self.terms(1)
         return records.Security(
             "pairwise-masks",
             parties=terms.parties,
@@ -118,17 +119,17 @@ class MaskedAggregator:
         key = (length, self._sums[1][length])  # several sums of a round have a committee each
         if key not in self._committees:
             session = bytes(fresh(_SESSION_BYTES))
-            self._committees[key] = Committee(self._posts, self._terms(length), session)
+            self._committees[key] = Committee(self._posts, self.terms(length), session)
         inputs: dict[str, Callable[[], UInt64Array]] = {
-            silo_name(index): partial(_words, silo, index, largest)
+            silo_name(index): partial(words_of, silo, index, largest)
             for index, silo in enumerate(silos)
         }
         words, names = self._committees[key].sum(number, inputs)
         present = tuple(index for index in range(self._silos) if silo_name(index) in names)
-        # The sum lies within 63 bits, so its residue modulo 2^64, read as signed, is the sum.
-        return Sum(words.astype("<u8", copy=False).view(np.int64), present)
+        return Sum(signed(words), present)
 
-    def _terms(self, length: int) -> Terms:
+    def terms(self, length: int) -> Terms:
+        """Return the terms of a sum of so many integers, which all parties hold in common."""
         return choose(
             self._silos,
             length=length,
@@ -139,7 +140,13 @@ class MaskedAggregator:
         )
 
 
-def _words(silo: Silo, index: int, largest: int | None) -> UInt64Array:
+def words_of(silo: Silo, index: int, largest: int | None) -> UInt64Array:
+    """Return what a silo makes, as words; raises as `integers_of` and `check_largest` do."""
     integers = integers_of(silo, index)
     check_largest(integers, largest)
     return np.ascontiguousarray(integers, "<i8").view("<u8")
+
+
+def signed(words: RingWords) -> IntArray:
+    """Return a sum that lies within 63 bits, by its residue modulo 2^64, read as signed."""
+    return words.astype("<u8", copy=False).view(np.int64)

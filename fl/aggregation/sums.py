@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
@@ -40,10 +40,15 @@ Silo: TypeAlias = Callable[[], IntArray]
 
 @dataclass(frozen=True, eq=False)
 class Sum:
-    """A sum `total` (D,), of the vectors of `silos`."""
+    """A sum `total` (D,), of the vectors of `silos`.
+
+    `made_here` are the silos whose vectors were made in this process, where others were made by
+    other parties; None: all.
+    """
 
     total: IntArray
     silos: tuple[int, ...]
+    made_here: tuple[int, ...] | None = None
 
 
 class Aggregator(Protocol):
@@ -74,6 +79,14 @@ class Aggregator(Protocol):
         silos send one, `ProtocolFault` for messages against the protocol, `InvalidInput` for
         others that are present than there can be, and whatever a silo raises.
         """
+
+
+@runtime_checkable
+class SumsFloats(Protocol):
+    """An aggregator in the clear between processes, each of which has the rows of some silos."""
+
+    def float_rows(self, number: int, rows: FloatArray) -> FloatArray:
+        """Return the rows (silos, D) of all silos, of `rows` in which only some are known here."""
 
 
 class PlainAggregator:
@@ -218,6 +231,8 @@ def noisy_sum(
         for silo, share, total in zip(taking_part, shares, sums, strict=True)
     ]
     received = _added(by, number, shown, length, present, largest)
+    if received.made_here is not None:
+        return received  # the exact totals of the others are theirs: of the whole nothing is known
     # What arrived, less the exact totals of the silos that are in it, is the noise in the sum.
     of_silo = dict(zip(taking_part, sums, strict=True))
     exact = np.sum([of_silo[silo] for silo in received.silos], axis=0, dtype=np.int64)
@@ -252,11 +267,13 @@ def _sent_and_shown(
 def float_sum(by: Aggregator, number: int, rows: FloatArray) -> FloatArray:
     """Return the sum (D,) of the silos' `rows` (silos, D), to which no noise is added.
 
-    In the clear it is a sum of floats.  Otherwise every number is rounded towards zero to a
+    In the clear it is a sum of floats, which an aggregator may add up by itself (`SumsFloats`).
+    Otherwise every number is rounded towards zero to a
     multiple of 2^-40, or of a coarser power of two where 128 or more silos would overflow 64 bits.
     Raises `InvalidInput` for numbers beyond 2^16, and as `Aggregator.total` does.
     """
     if by.network is None:
+        rows = by.float_rows(number, rows) if isinstance(by, SumsFloats) else rows
         return np.asarray(np.sum(rows, axis=0))
     from ..crypto.fixed_point_sums import FixedPoint
 

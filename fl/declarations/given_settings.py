@@ -95,8 +95,8 @@ class GivenSettings(dict[str, Mapping[str, Any]]):
     @property
     def observers_named(self) -> tuple[str, ...]:
         """The observers that the configuration itself names, in whatever key."""
-        one, more = self.stated("privacy", "observer"), self.stated("privacy", "observers")
-        return tuple(filter(None, (one, *(more or ()))))
+        observer, more = self.stated("privacy", "observer"), self.stated("privacy", "observers")
+        return tuple(filter(None, (observer, *(more or ()))))
 
     @cached_property
     def _defaults(self) -> Defaults:

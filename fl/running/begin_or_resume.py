@@ -38,6 +38,7 @@ from .preparation import randomness
 from .prepared_run import PreparedRun
 from .resumption import prepare_resumption, require_resumable, require_same_settings
 from .run_claim import keep_claim, kept_claim
+from .seat import Seat
 from .signing_key import signing_key
 
 NEW_RUN_COMMAND: Final = "privplan run CONFIG.toml --out DIR"
@@ -62,8 +63,12 @@ class ReadyRun:
         object.__setattr__(self, "absolute", self.folder.absolute())
 
 
-def ready_new_run(configuration: Configuration, folder: Path, *, again: bool = False) -> ReadyRun:
+def ready_new_run(
+    configuration: Configuration, folder: Path, *, again: bool = False, seat: Seat | None = None
+) -> ReadyRun:
     """Return a new run; nothing is written unless data, plan and folder are fit for it.
+
+    `seat` is that of the party that makes it with others; None where all are in this process.
 
     `again`: the folder holds what was left by a start that was cut off before the first line, and
     is cleared; so it is where not even the configuration was kept, by which it could be resumed.
@@ -75,7 +80,7 @@ def ready_new_run(configuration: Configuration, folder: Path, *, again: bool = F
         _require_empty(folder)
     # All that can fail comes before the folder is touched: key, data, plan, delta.
     key = signing_key(configuration.settings)
-    prepared = preparation.prepare(configuration.settings)
+    prepared = preparation.prepare(configuration.settings, seat=seat)
     preparation.require_small_delta(prepared)
     claim = kept_claim(folder) if again else None
     if again:
@@ -99,6 +104,7 @@ def ready_to_resume(
     data: Table | None = None,
     model: object = None,
     loss: object = None,
+    seat: Seat | None = None,
 ) -> ReadyRun:
     """Return a run that was cut off, as far as its log says that it had come.
 
@@ -107,7 +113,8 @@ def ready_to_resume(
     `given` is a configuration that was named again.  The run goes on with the folder's copy; where
     that is gone, with `given`, whose settings must be those of the first line, and which is kept.
     `data` is the table of a program, where the run was begun with one; `model` and `loss` are the
-    objects that a program gave the run, and gives again.
+    objects that a program gave the run, and gives again.  `seat` is that of the party whose log it
+    is, of a run that several make together.
     Raises `InvalidInput` where log, configuration, data and kept model do not belong together,
     where the run is closed, and where another process is writing it.
     """
@@ -117,19 +124,20 @@ def ready_to_resume(
     if head is not None:
         _require_head(folder, head)
     if not (folder / LOG).exists() and holds_unbegun_run(folder):
-        return ready_new_run(configuration, folder, again=True)
+        return ready_new_run(configuration, folder, again=True, seat=seat)
     seen = read_log_progress(folder)
     if seen.first_bad is None and seen.opened is None:
         require_unbegun(folder)
-        return ready_new_run(configuration, folder, again=True)
+        return ready_new_run(configuration, folder, again=True, seat=seat)
     _require_sound(seen, folder)
     require_own_folders(folder)
     settings = configuration.settings
     # Under the lock, and read again: what another process is writing fits nothing that it keeps.
     with contextlib.closing(AppendFile.open(folder / LOG)):
         progress = require_progress(read_log_progress(folder), folder)
+        _require_party(progress.opened, seat)
         require_same_settings(progress.opened, settings.to_json())
-        prepared = prepare_resumption(settings, progress)
+        prepared = prepare_resumption(settings, progress, seat)
         _require_same_data(prepared.dataset, progress.opened, folder)
         key = signing_key(settings)
         require_resumable(prepared, folder, progress)
@@ -259,6 +267,18 @@ def _require_head(folder: Path, head: str) -> None:
             "the same rounds would be released once more.",
             "Restore the newest copy; what it lacks is spent, and nobody can take that back.",
         )
+
+
+def _require_party(opened: RunOpen, seat: Seat | None) -> None:
+    """Raise `InvalidInput` where the log is that of another party than the one that goes on."""
+    if opened.party == (None if seat is None else seat.party):
+        return
+    whose = "of a run in one process" if opened.party is None else f"of {opened.party.name}"
+    raise InvalidInput(
+        f"The log is {whose}, and another party would go on with it.",
+        "Each party of a network keeps a log of its own, under the plan that it agreed to.",
+        "Go on where it was begun: start the guard of the silo, or the application of the server.",
+    )
 
 
 def _require_same_data(dataset: Mapping[str, str], opened: RunOpen, folder: Path) -> None:

@@ -28,6 +28,7 @@ from ..training.local_training import LocalTraining, NoTraining, TorchLocalTrain
 from .first_state import first_state
 from .prepared_run import PreparedRun
 from .run_data import federation_of
+from .seat import Seat
 
 if TYPE_CHECKING:
     from ..models import Model
@@ -38,15 +39,17 @@ def randomness(settings: Settings) -> Randomness:
     return Randomness("operating-system" if settings.run.seed is None else "seeded")
 
 
-def prepare(settings: Settings, *, segment: int = 0) -> PreparedRun:
+def prepare(settings: Settings, *, segment: int = 0, seat: Seat | None = None) -> PreparedRun:
     """Return a run that may begin, with its plan certified.
+
+    `seat` is that of the party that makes it with others; None where all are in this process.
 
     Raises `InvalidInput` for data or settings that do not fit, `BudgetExceeded` where the budget
     does not allow one round, `Unsupported`, `TargetUnreachable`, and `MissingExtra` where a
     package is absent.
     """
     declaration = declaration_of(settings.run.system)
-    federation, dataset = federation_of(settings)
+    federation, dataset = federation_of(settings) if seat is None else seat.federation(settings)
     model = model_of(settings, federation)
     settings = _with_architecture(settings, model)
     # A seeded run has other streams after every start: no byte of noise is used for two sums.
@@ -57,6 +60,8 @@ def prepare(settings: Settings, *, segment: int = 0) -> PreparedRun:
     local = local_of(settings, federation, model)
     with blame_package(declaration, "make"):
         system = build(settings, federation, local, streams)
+    if seat is not None:
+        seat.connect(system)
     with blame_package(declaration, "plan"):
         plan = system.plan()
     with blame_package(declaration, "phases"):
@@ -78,6 +83,7 @@ def prepare(settings: Settings, *, segment: int = 0) -> PreparedRun:
         evaluation_data(settings),
         segment,
         _parts(system, model, first.size, declaration),
+        seat,
     )
     first_state(prepared)  # what cannot be kept is better known now
     return prepared

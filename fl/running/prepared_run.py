@@ -21,6 +21,7 @@ from ..frame.state import Arrays, Shape
 from ..frame.system import System
 from ..settings.public_test_data import EvaluationData
 from ..settings.schema import Settings
+from .seat import Seat
 
 if TYPE_CHECKING:
     from ..models import Model
@@ -33,7 +34,8 @@ class PreparedRun:
     `dataset` identifies the records and how they were dealt: a fact about private data, which may
     only be sealed.  `test` says whether the model may be measured.  `segment` counts the starts of
     the run; each has streams of its own.  `trained` is None for a system that does not train.
-    `parts` are the names and shapes of what is released, in the order of the vector.
+    `parts` are the names and shapes of what is released, in the order of the vector.  `seat` is
+    that of the party that makes the run with others; None where all are in this process.
     """
 
     settings: Settings
@@ -47,6 +49,7 @@ class PreparedRun:
     test: EvaluationData
     segment: int = 0
     parts: Mapping[str, Shape] = field(default_factory=dict)
+    seat: Seat | None = None
 
     @property
     def model(self) -> Model:

@@ -23,6 +23,7 @@ from .first_state import first_checkpoint, first_state
 from .preparation import prepare
 from .prepared_run import PreparedRun
 from .run_records import versions
+from .seat import Seat
 
 _RESTORE_OR_RESTART: Final = "Restore what was changed, or start a new run in another folder."
 
@@ -41,7 +42,9 @@ KEYS_ADDED_LATER: Final[Mapping[str, object]] = {
 """Keys that logs did not always have, and what they were then."""
 
 
-def prepare_resumption(settings: Settings, progress: Progress) -> PreparedRun:
+def prepare_resumption(
+    settings: Settings, progress: Progress, seat: Seat | None = None
+) -> PreparedRun:
     """Return a run that may go on, for the segment after its recoveries.
 
     A run that an older version began goes on as its log says: under masks that bear as many
@@ -54,7 +57,7 @@ def prepare_resumption(settings: Settings, progress: Progress) -> PreparedRun:
     if older and security is not None and settings.security.aggregation == "masked":
         bearing = replace(settings.security, colluders=security.colluders)
         settings = replace(settings, security=bearing)
-    prepared = prepare(settings, segment=progress.recoveries + 1)
+    prepared = prepare(settings, segment=progress.recoveries + 1, seat=seat)
     if not older or prepared.opening.plan == opened.plan:
         return prepared
     prepared.system.restate(opened.plan)

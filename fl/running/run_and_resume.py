@@ -210,7 +210,7 @@ def execute_ready(
 ) -> tuple[RunResult, tuple[str, ...]]:
     """Make the rounds of a run that may go; whatever stops it, the error says how it goes on.
 
-    Beside what the run left, return what a budget ledger did not note of its end.
+    Besides what the run left, return what a budget ledger did not note of its end.
 
     Raises what `execute` raises, and as `stops_explained` says.
     """

@@ -9,7 +9,10 @@ from datetime import UTC, datetime
 from importlib import metadata
 from typing import Final, Literal
 
+from ...accountant import events as ev
 from ...accountant.guarantee import Guarantee
+from ...accountant.odometer import Odometer
+from ...accountant.plan import Plan
 from ...accountant.records import RunClose, RunOpen, Tuning
 from ..declarations.data_table import study_words
 from ..frame.held_out_score import HeldOutScore
@@ -54,6 +57,7 @@ def open_record(prepared: PreparedRun, run_id: str, dataset: str) -> RunOpen:
         opened=datetime.now(UTC).isoformat(timespec="seconds"),
         sealed=settings.sealed_items(),
         study=study_words(settings.data.name, opening.claim.unit) or None,
+        party=None if prepared.seat is None else prepared.seat.party,
     )
 
 
@@ -74,6 +78,19 @@ def close_record(
         engine=guarantees[claim.observer].engine,
         model=model,
     )
+
+
+def readings(odometer: Odometer, plan: Plan) -> dict[str, float]:
+    """Return the reading of every observer; those who see the same have the same."""
+    # Observers with equal views have equal readings: each composition is evaluated once.
+    known: dict[tuple[ev.Event | None, ...], float] = {}
+    by_observer = {}
+    for who in odometer.observers:
+        seen = tuple(phase.views.get(who) for phase in plan.phases)
+        if seen not in known:
+            known[seen] = odometer.reading(who).epsilon
+        by_observer[who] = known[seen]
+    return by_observer
 
 
 def metrics_header(

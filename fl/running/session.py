@@ -30,7 +30,6 @@ from typing import Literal
 
 import numpy as np
 
-from ...accountant import events as ev
 from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms import Gate
 from ...accountant.odometer import Odometer
@@ -73,7 +72,7 @@ from .resumption import (
     released_models,
     require_resumable,
 )
-from .run_records import RunResult, close_record, metrics_header, open_record
+from .run_records import RunResult, close_record, metrics_header, open_record, readings
 
 Report = Callable[[RoundMeasurement, int], None]
 """Called with what was measured after a round, and with the number of rounds planned."""
@@ -150,6 +149,7 @@ class _Execution:
             self.recorder,
             prepared.streams,
             unpromised=prepared.opening.as_published,
+            drawn_here=None if prepared.seat is None else prepared.seat.drawn_here,
         )
 
     def open(self) -> None:
@@ -269,6 +269,8 @@ class _Execution:
             self._measure()  # a run that was cut off before it measured what it had kept
         last = phase.last if self.last is None else min(phase.last, self.last)
         for number in range(max(phase.first, self.spent + 1), last + 1):
+            if self.prepared.seat is not None:  # in memory: what is kept is what is released here
+                self.checkpoint = self.prepared.seat.turn(number, self.checkpoint)
             earlier, before = self.gate.releases, self.checkpoint.parameters
             try:
                 if phase.make_kept is None:
@@ -364,15 +366,6 @@ class _Execution:
             self.report(measurement, prepared.rounds)
 
     def _readings(self) -> dict[str, float]:
-        """Return the reading of every observer; those who see the same have the same."""
         if self.odometer is None or not self.spent:
             return {}
-        # Observers with equal views have equal readings: each composition is evaluated once.
-        known: dict[tuple[ev.Event | None, ...], float] = {}
-        readings = {}
-        for who in self.odometer.observers:
-            seen = tuple(phase.views.get(who) for phase in self.prepared.plan.phases)
-            if seen not in known:
-                known[seen] = self.odometer.reading(who).epsilon
-            readings[who] = known[seen]
-        return readings
+        return readings(self.odometer, self.prepared.plan)

@@ -1,8 +1,8 @@
 """The settings of a run: its configuration, checked, complete and frozen.
 
-A configuration is TOML (`.file.read_settings`); what it leaves out is filled in from the paper of
-the system (`fl.declarations.dataset_defaults`, and what the system declares).  Settings read from a
-file are consistent: no key contradicts another, and none is without effect.
+A configuration is TOML (`.toml_file.read_settings`); what it leaves out is filled in from the paper
+of the system (`fl.declarations.dataset_defaults`, and what the system declares).  Settings read
+from a file are consistent: no key contradicts another, and none is without effect.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from privplan.accountant import events as ev
 from privplan.accountant.records import (
     Noise,
     Normaliser,
+    Party,
     Population,
     Randomness,
     Reach,
@@ -253,6 +254,16 @@ TABLE: dict[str, tuple[Callable[[], Records], Change, Change]] = {
     "repeated-release": (modelled, at(4, aggregate="a1"), lost_last(kept=3)),
     "close-mismatch": (modelled, closing(model=model(3)), lost_last(kept=3)),
     "unrecorded-randomness": (weighted, releases(streams=()), releases(shares=6)),
+    "noise-drawn-elsewhere": (
+        weighted,
+        also(opening(party=Party("server", "a" * 64, "b")), releases(drawn_here=0, streams=())),
+        opening(party=None),
+    ),
+    "noise-of-nobody": (
+        weighted,
+        releases(drawn_here=0, streams=()),
+        also(opening(party=Party("silo-1", "a" * 64, "b")), releases(drawn_here=1)),
+    ),
     "float-noise": (weighted, intents(noise=part(grid=0.0)), intents(noise=part(grid=2.0**-30))),
     "classical-sigma": (
         lambda: weighted(rounds=1),

@@ -18,8 +18,8 @@ from privplan.fl.declarations.registry import declaration_of, keys_by_table
 from privplan.fl.declarations.toml_key import Key
 from privplan.fl.declarations.toml_keys import OPTIONAL_KEYS, SHARED_KEYS
 from privplan.fl.frame.expected_log import NotStated, phase_of
-from privplan.fl.settings.file import parse
 from privplan.fl.settings.schema import tables_of
+from privplan.fl.settings.toml_file import parse
 from privplan.fl.uldp.settings import TABLE
 
 from ..cases import for_each

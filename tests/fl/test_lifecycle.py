@@ -22,8 +22,8 @@ from privplan.audit.verify import verify
 from privplan.fl.frame.rounds import Draft
 from privplan.fl.frame.user_sum import UserRecords
 from privplan.fl.running import RunInterrupted, preparation
-from privplan.fl.settings.file import read_settings
 from privplan.fl.settings.schema import Settings
+from privplan.fl.settings.toml_file import read_settings
 
 from ..usual_signals import usual_signals
 from .extras import needs
@@ -307,8 +307,8 @@ def test_a_run_under_way_is_no_run_whose_files_were_changed() -> None:
 def test_of_two_that_begin_at_once_one_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     prepare, both = preparation.prepare, threading.Barrier(2)
 
-    def together(given: Settings) -> Any:
-        prepared = prepare(given)
+    def together(given: Settings, **more: Any) -> Any:
+        prepared = prepare(given, **more)
         both.wait(60)
         return prepared
 

@@ -1,0 +1,1 @@
+"""Runs over a real network: each silo's guard decides, a server sums, and others only carry."""

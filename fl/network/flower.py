@@ -1,0 +1,371 @@
+"""Flower 1.42 carries the messages: the one file that imports it.
+
+At a silo Flower's supernode opens outgoing connections alone, and runs nothing (`--isolation
+process`).  `serve` takes the place of Flower's own executor: it fetches tasks, hands the bytes of
+each message to the guard, and gives its answer back.  The bundle that comes with a task is never
+installed, opened or run: what runs at a silo is what the silo installed.
+
+At the server `FlowerCourier` pushes and pulls messages, with its own polling and its own limits.
+
+These are internal modules of Flower, of which another version may have others: `privplan` asks for
+`flwr==1.42.*`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from ...accountant.errors import MissingExtra, ProtocolFault
+from ...accountant.regular_file import regular_content
+from ..files import atomic
+from .plan import NetworkPlan
+from .wire import Reply, opened
+
+try:
+    import httpx
+    from flwr.app import Array, ArrayRecord, Message, RecordDict
+    from flwr.app.error import Error
+    from flwr.common.constant import ErrorCode, SubStatus
+    from flwr.proto.node_pb2 import Node
+    from flwr.proto.runtime_pb2 import (
+        AcquireTaskRequest,
+        PullAppMessagesRequest,
+        PullTaskInputRequest,
+        SendTaskHeartbeatRequest,
+    )
+    from flwr.serverapp import Grid, ServerApp
+    from flwr.supercore.constant import TaskType
+    from flwr.supercore.inflatable.inflatable_protobuf_utils import (
+        make_confirm_message_received_fn_protobuf,
+        make_pull_object_fn_protobuf,
+    )
+    from flwr.supercore.inflatable.inflatable_utils import pull_and_inflate_object_from_tree
+    from flwr.supercore.interceptors import (
+        RuntimeTokenHttpInterceptor,
+        RuntimeVersionHttpInterceptor,
+        SuperExecAuthHttpInterceptor,
+    )
+    from flwr.supercore.retry import make_simple_http_retry_invoker
+    from flwr.supercore.runtime import RuntimeHttpClient
+    from flwr.supercore.runtime.tracing import RuntimeTracingInterceptor
+    from flwr.supercore.superexec.run_superexec import _SUPEREXEC_AUTH_METHODS
+    from flwr.supernode.runtime.run_clientapp import push_message, push_task_output
+except ImportError:
+    raise MissingExtra(
+        "Runs over a network need Flower 1.42, which is not installed.",
+        "It carries the messages between the server and the silos.",
+        'Install the extra: pip install "privplan[fl,flower]"',
+    ) from None
+
+PAYLOAD: Final = "privplan"
+"""The name under which our bytes stand in a message of Flower."""
+
+TASK_FILE: Final = "task.token"
+"""The task that was fetched and is not done: its token, which a restarted guard finishes."""
+
+_POLL_SECONDS: Final = 0.02
+_RETRY_SECONDS: Final = 0.5
+_TRIES: Final = 2
+_HEARTBEAT_SECONDS: Final = 10.0
+_MAX_TOKEN_BYTES: Final = 2**16
+_RAW: Final = "privplan.bytes"
+
+Handle = Callable[[bytes], bytes]
+
+
+def packed(raw: bytes) -> RecordDict:
+    """Return bytes as the content of a message of Flower."""
+    array = Array(dtype="uint8", shape=(len(raw),), stype=_RAW, data=raw)
+    return RecordDict({PAYLOAD: ArrayRecord({PAYLOAD: array})})
+
+
+def unpacked(content: RecordDict) -> bytes:
+    """Return the bytes in such a content; `ProtocolFault` for any other."""
+    record = content.get(PAYLOAD)
+    array = record.get(PAYLOAD) if isinstance(record, ArrayRecord) else None
+    if array is None or not isinstance(array.data, bytes):
+        raise ProtocolFault(
+            "A message of Flower holds nothing for a guard.",
+            "Somebody else sent it.",
+            "Start the application that privplan flower init has written.",
+        )
+    return array.data
+
+
+# --- at a silo ------------------------------------------------------------------------------------
+
+
+def serve(
+    handle: Handle,
+    address: str,
+    secret: bytes,
+    folder: Path,
+    stop: threading.Event,
+) -> None:
+    """Fetch tasks from a supernode at `address`, and answer each by `handle`, until `stop` is set.
+
+    `secret` is that of `--superexec-auth-secret-file`; `folder` keeps the token of a task until it
+    is done.  What was fetched before and is not done is finished first.
+    """
+    executor = _Executor(handle, address, folder)
+    executor.finish_pending()
+    boss = _client(
+        address,
+        RuntimeVersionHttpInterceptor(component_name="SuperExec"),
+        SuperExecAuthHttpInterceptor(
+            master_secret=secret, protected_methods=_SUPEREXEC_AUTH_METHODS
+        ),
+    )
+    wanted = AcquireTaskRequest(supported_task_types=[TaskType.CLIENT_APP], agentapp_fab_hashes=[])
+    while not stop.is_set():
+        try:
+            got = boss.AcquireTask(wanted)
+        except httpx.HTTPError:  # the supernode is not there, or is being restarted
+            stop.wait(_RETRY_SECONDS)
+            continue
+        if not (got.HasField("task") and got.token):
+            stop.wait(_POLL_SECONDS)
+            continue
+        atomic.write(folder / TASK_FILE, got.token.encode(), private=True)
+        executor.work(got.token)
+    boss.close()
+
+
+class _Executor:
+    """Does one task after the other; nothing in a task is run."""
+
+    def __init__(self, handle: Handle, address: str, folder: Path) -> None:
+        self._handle, self._address, self._folder = handle, address, folder
+
+    def finish_pending(self) -> None:
+        """Finish the task that a guard which was killed has left, if its supernode still has it."""
+        path = self._folder / TASK_FILE
+        if path.exists():
+            with contextlib.suppress(OSError, UnicodeDecodeError):
+                self.work(regular_content(path, _MAX_TOKEN_BYTES, within=self._folder).decode())
+            path.unlink(missing_ok=True)
+
+    def work(self, token: str) -> None:
+        """Fetch the message of a task, answer it, and say that the task is done.
+
+        Where the message was fetched before, by a guard that was killed, the token is left to
+        lapse: by that its supernode notices.  A task that were done without an answer would have
+        the supernode wait for one without end.
+        """
+        client = _client(
+            self._address,
+            RuntimeVersionHttpInterceptor(component_name="flwr-clientapp"),
+            RuntimeTokenHttpInterceptor(token),
+        )
+        try:
+            with _heartbeats(client):
+                fetched = _message_of_task(client)
+                if fetched is not None:
+                    message, whose = fetched
+                    push_message(client, self._answered(message), whose)
+                    push_task_output(client, None, SubStatus.COMPLETED, "")
+        except httpx.HTTPError:
+            pass  # the supernode is gone; the server waits no longer than its limit
+        finally:
+            (self._folder / TASK_FILE).unlink(missing_ok=True)
+            client.close()
+
+    def _answered(self, message: Message) -> Message:
+        try:
+            return Message(packed(self._handle(unpacked(message.content))), reply_to=message)
+        except ProtocolFault as error:  # of somebody else than our server
+            reason = Error(code=ErrorCode.CLIENT_APP_RAISED_EXCEPTION, reason=error.what)
+            return Message(reason, reply_to=message)
+
+
+@dataclass(frozen=True)
+class _NodeAndRun:
+    """Whose message it is: what `push_message` asks of a context."""
+
+    node_id: int
+    run_id: int
+
+
+def _message_of_task(client: RuntimeHttpClient) -> tuple[Message, _NodeAndRun] | None:
+    """Return the message of a task, and whose it is; None where it was fetched before.
+
+    The bundle that comes with the task is not looked at.
+    """
+    with contextlib.suppress(httpx.HTTPStatusError):  # a killed guard may have begun the task
+        client.PullTaskInput(PullTaskInputRequest())
+    pulled = client.PullMessages(PullAppMessagesRequest())
+    if not pulled.messages_list:
+        return None
+    about, tree = pulled.messages_list[0].metadata, pulled.message_object_trees[0]
+    whose = _NodeAndRun(about.dst_node_id, about.run_id)
+    node = Node(node_id=whose.node_id)
+    message = pull_and_inflate_object_from_tree(
+        tree,
+        make_pull_object_fn_protobuf(client.PullObject, node, whose.run_id),
+        make_confirm_message_received_fn_protobuf(
+            client.ConfirmMessageReceived, node, whose.run_id
+        ),
+        return_type=Message,
+    )
+    # The name of a message is that of its objects, which its metadata lack so far.
+    message.metadata.__dict__["_message_id"] = tree.object_id
+    return message, whose
+
+
+@contextmanager
+def _heartbeats(client: RuntimeHttpClient) -> Iterator[None]:
+    """Keep the token of a task alive for as long as the block takes."""
+    done = threading.Event()
+
+    def beat() -> None:
+        while not done.wait(_HEARTBEAT_SECONDS):
+            with contextlib.suppress(httpx.HTTPError):
+                client.SendTaskHeartbeat(SendTaskHeartbeatRequest())
+
+    thread = threading.Thread(target=beat, name="heartbeats", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def _client(address: str, *interceptors: Any) -> RuntimeHttpClient:
+    retries = make_simple_http_retry_invoker()
+    retries.max_tries = _TRIES  # as it is, it waits for up to 20 seconds between two tries
+    return RuntimeHttpClient.from_server_address(
+        server_address=address,
+        insecure=True,  # of the same machine: the supernode listens on loopback alone
+        root_certificates=None,
+        interceptors=[RuntimeTracingInterceptor(), *interceptors],
+        retry_invoker=retries,
+    )
+
+
+def supernode(arguments: list[str], idle_seconds: float = _POLL_SECONDS) -> None:
+    """Be Flower's supernode, and never sleep longer than so while nothing is to be done.
+
+    As it is, it looks for messages every three seconds, which is most of an exchange.
+    """
+    import sys
+    from types import SimpleNamespace
+
+    from flwr.supernode import start_client_internal
+    from flwr.supernode.cli.flower_supernode import flower_supernode
+
+    def nap(seconds: float) -> None:
+        time.sleep(min(seconds, idle_seconds))
+
+    clock = {name: getattr(time, name) for name in ("time", "monotonic", "perf_counter")}
+    start_client_internal.time = SimpleNamespace(sleep=nap, **clock)
+    sys.argv = ["flower-supernode", *arguments]
+    flower_supernode()
+
+
+# --- at the server --------------------------------------------------------------------------------
+
+
+class FlowerCourier:
+    """Carries requests to silos by Flower's messages, and their replies back.
+
+    Which node is which silo, a silo says by signing its replies; Flower's own names decide nothing.
+    """
+
+    def __init__(self, grid: Grid, plan: NetworkPlan) -> None:
+        self._grid, self._keys = grid, [silo.key for silo in plan.silos]
+        self._nodes: dict[int, int] = {}  # by silo
+
+    def carry(self, requests: Mapping[int, bytes], seconds: float) -> Mapping[int, bytes]:
+        """Return the replies that came within so many seconds.
+
+        One request for everybody goes to every node, until every silo has replied.
+        """
+        end = time.monotonic() + seconds
+        for_all = len(set(requests.values())) == 1 and not requests.keys() <= self._nodes.keys()
+        request = next(iter(requests.values()))
+        waiting: dict[str, int] = {}
+        asked: set[int] = set()
+        if not for_all:
+            waiting = self._push({self._nodes[silo]: raw for silo, raw in requests.items()}, end)
+        replies: dict[int, bytes] = {}
+        while len(replies) < len(requests) and time.monotonic() < end:
+            if for_all:
+                new = set(self._grid.get_node_ids()) - asked
+                waiting |= self._push(dict.fromkeys(new, request), end)
+                asked |= new
+            for message in self._grid.pull_messages(list(waiting)):
+                node = waiting.pop(message.metadata.reply_to_message_id, None)
+                raw = None if message.has_error() else _payload(message)
+                silo = None if raw is None or node is None else self._silo_of(node, raw)
+                if raw is not None and silo is not None and node is not None:
+                    replies[silo], self._nodes[silo] = raw, node
+            if not waiting and not for_all:
+                break  # those that are left have failed
+            time.sleep(_POLL_SECONDS)
+        return replies
+
+    def _push(self, requests: Mapping[int, bytes], end: float) -> dict[str, int]:
+        """Push requests to nodes; return the nodes by the names of the messages."""
+        if not requests:
+            return {}
+        life = max(end - time.monotonic(), 1.0)
+        messages = [
+            Message(packed(raw), dst_node_id=node, message_type="query", ttl=life)
+            for node, raw in requests.items()
+        ]
+        names = list(self._grid.push_messages(messages))
+        return dict(zip(names, requests, strict=True))
+
+    def _silo_of(self, node: int, raw: bytes) -> int | None:
+        for silo, known in self._nodes.items():
+            if known == node:
+                return silo
+        for silo, key in enumerate(self._keys):
+            with contextlib.suppress(ProtocolFault):
+                opened(key, Reply, raw)
+                return silo
+        return None
+
+
+def _payload(message: Message) -> bytes | None:
+    with contextlib.suppress(ProtocolFault):
+        return unpacked(message.content)
+    return None
+
+
+def server_app() -> ServerApp:
+    """Return the server's application; its configuration names the plan and the folder."""
+    app = ServerApp()
+
+    @app.main()  # type: ignore[untyped-decorator,unused-ignore]
+    def main(grid: Grid, context: Any) -> None:
+        from .hub import Hub
+
+        plan = NetworkPlan.read(Path(str(context.run_config["plan"])))
+        folder = Path(str(context.run_config["folder"]))
+        hub = Hub(plan, folder, FlowerCourier(grid, plan), tell=_say)
+        if hub.closed:
+            hub.tell_again()
+            _say("The run is closed, and the silos were told so.")
+        else:
+            hub.run(_measured)
+
+    return app
+
+
+def _measured(measurement: Any, rounds: int) -> None:
+    epsilon = max(measurement.epsilon.values(), default=None)
+    spent = "" if epsilon is None else f", epsilon {epsilon:.4g} so far"
+    _say(f"Round {measurement.round} of {rounds} is released{spent}.")
+
+
+def _say(sentence: str) -> None:
+    print(sentence, flush=True)

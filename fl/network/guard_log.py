@@ -1,0 +1,45 @@
+"""What a guard did, a JSON object a line with the time: for who operates it, and no release.
+
+It lies next to the log of the run, is its owner's alone, and is never sent anywhere: times tell
+how long a round took, which may depend on the data.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+FILE: Final = "guard.jsonl"
+
+
+class GuardLog:
+    """Lines about requests: what was given out, what was refused and why.
+
+    `tell` is called with each of them, for a screen.
+    """
+
+    def __init__(self, folder: Path, tell: Callable[[str], None] | None = None) -> None:
+        self.path, self._tell = folder / FILE, tell
+        self._lock = threading.Lock()
+
+    def write(self, what: str, **about: object) -> None:
+        """Append a line; where the disk is full it is lost, and nothing else depends on it."""
+        line = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), "what": what, **about}
+        text = json.dumps(line, sort_keys=True) + "\n"
+        if self._tell is not None:
+            self._tell(text.rstrip("\n"))
+        with self._lock:
+            try:
+                flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
+                descriptor = os.open(self.path, flags, 0o600)
+                try:
+                    os.write(descriptor, text.encode())
+                finally:
+                    os.close(descriptor)
+            except OSError:
+                return

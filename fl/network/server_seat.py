@@ -1,0 +1,274 @@
+"""The seat of the server: no records, no noise, and the sum of what the guards give out.
+
+Every step of a sum is one exchange: a request to each silo, and their replies.  A silo that did not
+reply in time is missing; whether the round goes on without it, the rule of dropouts says that was
+planned, and no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NoReturn, Protocol
+
+import numpy as np
+
+from ...accountant import records
+from ...accountant.arrays import FloatArray, IntArray
+from ...accountant.errors import MissingParty, ProtocolFault
+from ..aggregation.masked_sums import MaskedAggregator, signed
+from ..aggregation.sums import Aggregator, Silo, Sum, check_largest
+from ..crypto.keys import framed
+from ..frame.model import model_digest
+from ..parties.network import SERVER, silo_name
+from ..parties.party_network import PartyNetwork
+from ..running.checkpoint import Checkpoint
+from ..secagg.group import Group
+from ..secagg.server import Server
+from .planned_run import HeldRecords
+from .wire import (
+    CONFIRM,
+    KEYS,
+    RECOVER,
+    SHARES,
+    VECTOR,
+    WORDS,
+    Hello,
+    ReleasedModel,
+    Result,
+    session_of,
+)
+
+if TYPE_CHECKING:
+    from ..data.federation import Federation
+    from ..frame.system import System
+    from ..settings.schema import Settings
+
+
+@dataclass(frozen=True)
+class Enquiry:
+    """What a request holds for one silo; see `wire.Request`."""
+
+    hellos: tuple[bytes, ...] = ()
+    result: bytes = b""
+    model: bytes = b""
+    messages: tuple[bytes, ...] = ()
+
+
+class Exchange(Protocol):
+    """Asks silos, each by its number; returns the messages of those who replied in time."""
+
+    def __call__(
+        self, number: int, phase: str, asked: Mapping[int, Enquiry]
+    ) -> Mapping[int, tuple[bytes, ...]]: ...
+
+
+@dataclass
+class ServerSeat:
+    """The server of a run.
+
+    `greet` asks every silo for its hello at a start, from the number of the next round and the
+    model it starts from, and returns them, signed and read.  `exchange` carries a step of a round;
+    `took_part` is told of whom a result is.
+    """
+
+    party: records.Party
+    roster: Mapping[str, bytes]
+    plan: bytes
+    greet: Callable[[int, Checkpoint], Mapping[int, tuple[bytes, Hello]]]
+    exchange: Exchange
+    took_part: Callable[[Sequence[str], int], None]
+    drawn_here: int = 0
+    giving_up: bool = False
+    result: bytes = b""
+    _hellos: Mapping[int, tuple[bytes, Hello]] = field(default_factory=dict)
+    _first: dict[int, Enquiry] = field(default_factory=dict)
+
+    def federation(self, settings: Settings) -> tuple[Federation, dict[str, str]]:
+        """Return a federation without any record."""
+        return HeldRecords(None).federation(settings)
+
+    def connect(self, system: System) -> None:
+        """Have the system's sums made of what the silos send."""
+        by: Aggregator = system.aggregator  # type: ignore[attr-defined]
+        sums = MaskedSums(self, by) if isinstance(by, MaskedAggregator) else PlainSums(self, by)
+        system.aggregator = sums  # type: ignore[attr-defined]
+
+    def turn(self, number: int, kept: Checkpoint) -> Checkpoint:
+        """Return `kept`: the server has released all models itself.
+
+        At a start every silo says how far it has come.  Where one has begun this round already, it
+        is begun here as well, and given up: it is spent everywhere.
+        """
+        if not self._hellos:
+            self._hellos = self.greet(number, kept)
+        self.giving_up = any(hello.round >= number for _, hello in self._hellos.values())
+        signed_hellos = tuple(self._hellos[silo][0] for silo in sorted(self._hellos))
+        fresh = not self.result  # the first round of a start
+        model = ReleasedModel.of(kept.round, kept.parameters, kept.state).pack() if fresh else b""
+        digest = model_digest(kept.parameters)
+        self._first = {
+            silo: Enquiry(
+                hellos=signed_hellos if fresh else (),
+                result=self.result,
+                model=model if fresh and hello.model != digest else b"",
+            )
+            for silo, (_, hello) in self._hellos.items()
+        }
+        return kept
+
+    @property
+    def greeted(self) -> bool:
+        """Whether the silos have said hello in this start."""
+        return bool(self._hellos)
+
+    def begin(self, number: int) -> dict[int, Enquiry]:
+        """Return what the first requests of a round hold; `MissingParty` where it is given up."""
+        if self.giving_up:
+            raise MissingParty(
+                f"Round {number} was begun by a silo, and this log did not know it.",
+                "It is spent there, so it is spent here; an older copy of this log was restored.",
+                "Nothing is to be done: the run goes on with the next round.",
+            )
+        return self._first
+
+    def session(self) -> bytes:
+        """Return the session of this start."""
+        hellos = tuple(self._hellos[silo][0] for silo in sorted(self._hellos))
+        return session_of(self.plan, hellos)
+
+    def summed(self, number: int, total: IntArray, silos: tuple[int, ...]) -> Sum:
+        """Keep the result of a round for the silos, and return it."""
+        self.result = Result.of(number, total, silos).pack()
+        self.took_part([silo_name(silo) for silo in silos], number)
+        return Sum(total, silos, made_here=())
+
+
+def planning_seat(party: records.Party, roster: Mapping[str, bytes]) -> ServerSeat:
+    """Return the seat of a server that only plans a run, and asks nobody."""
+
+    def nobody(*_: object) -> NoReturn:
+        raise MissingParty("A run that is only planned asks no silo.")
+
+    return ServerSeat(party, roster, b"", nobody, nobody, nobody)
+
+
+class PlainSums:
+    """Sums in the clear, of vectors that the silos send."""
+
+    network: Final = None
+
+    def __init__(self, seat: ServerSeat, by: Aggregator) -> None:
+        self._seat, self.security = seat, by.security
+
+    def total(
+        self,
+        number: int,
+        silos: Sequence[Silo],
+        length: int,
+        *,
+        present: Sequence[int] | None = None,  # noqa: ARG002
+        largest: int | None = None,
+    ) -> Sum:
+        """Return the sum of the silos' vectors; all of them must have come."""
+        rows = self._rows(number, length, len(silos))
+        for row in rows:
+            check_largest(row, largest)
+        total = np.asarray(np.sum(rows, axis=0, dtype=np.int64))
+        return self._seat.summed(number, total, tuple(range(len(silos))))
+
+    def float_rows(self, number: int, rows: FloatArray) -> FloatArray:
+        """Return the rows that the silos send."""
+        sent = self._rows(number, rows.shape[1], len(rows)).view(np.float64)
+        total = np.asarray(np.sum(sent, axis=0))
+        self._seat.summed(number, total.view(np.int64), tuple(range(len(rows))))
+        return sent
+
+    def _rows(self, number: int, length: int, silos: int) -> IntArray:
+        asked = self._seat.begin(number)
+        replies = self._seat.exchange(number, VECTOR, asked)
+        rows = np.zeros((silos, length), np.int64)
+        for silo in range(silos):
+            sent = replies.get(silo)
+            if sent is None:
+                raise MissingParty(
+                    f"{silo_name(silo)} did not send its vector in time (round {number}).",
+                    "A sum in the clear is of all silos.",
+                    "See why it is not there, and go on; the round is spent.",
+                )
+            if len(sent) != 1 or len(sent[0]) != 8 * length:
+                raise ProtocolFault(
+                    f"{silo_name(silo)} did not send {length:,} integers.",
+                    "Another vector would be stretched, and its noise used more than once.",
+                    "Find out which model it has, and begin again.",
+                )
+            rows[silo] = np.frombuffer(sent[0], "<i8")
+        return rows
+
+
+class MaskedSums:
+    """Masked sums: the steps of `fl.secagg.server.Server`, each with one exchange before it."""
+
+    def __init__(self, seat: ServerSeat, by: MaskedAggregator) -> None:
+        self._seat, self._by, self.security = seat, by, by.security
+        self.network = PartyNetwork(by.network.names, SERVER)
+        self._post = self.network.post(SERVER)
+        self._servers: dict[int, Server] = {}
+
+    def total(
+        self,
+        number: int,
+        silos: Sequence[Silo],
+        length: int,
+        *,
+        present: Sequence[int] | None = None,  # noqa: ARG002
+        largest: int | None = None,  # noqa: ARG002
+    ) -> Sum:
+        """Return the sum of the silos' vectors.
+
+        Raises `MissingParty` where too few are left at any step, and as the server's steps do.
+        """
+        first = self._seat.begin(number)
+        server = self._server(length)
+        try:
+            server.begin(number)
+            self._exchange(number, KEYS, first, server.expected)
+            server.collect_keys()
+            self._exchange(number, SHARES, {}, server.expected)
+            server.relay_shares()
+            self._exchange(number, WORDS, {}, server.expected)
+            for name in server.expected:
+                server.add(name)
+            server.name_survivors()
+            if self._by.terms(length).signed:
+                self._exchange(number, CONFIRM, {}, server.expected)
+                server.relay_confirmations()
+            self._exchange(number, RECOVER, {}, server.expected)
+            unmasked, names = server.unmask()
+        except BaseException:
+            server.stop()
+            raise
+        there = tuple(silo for silo in range(len(silos)) if silo_name(silo) in names)
+        return self._seat.summed(number, signed(unmasked), there)
+
+    def _exchange(
+        self, number: int, phase: str, first: Mapping[int, Enquiry], expected: Sequence[str]
+    ) -> None:
+        """Carry what lies in the outbox to those from whom something is expected, and back."""
+        asked = {}
+        for silo, name in enumerate(self._seat.roster):
+            messages = self.network.taken_out(name)
+            if name in expected:
+                asked[silo] = first.get(silo, Enquiry(messages=messages))
+        for silo, messages in self._seat.exchange(number, phase, asked).items():
+            for raw in messages:
+                self.network.take_in(raw, silo_name(silo))
+
+    def _server(self, length: int) -> Server:
+        if length not in self._servers:
+            session = framed(
+                b"privplan network sum", self._seat.session(), length.to_bytes(8, "little")
+            )
+            group = Group(self._by.terms(length), self._seat.roster, session)
+            self._servers[length] = Server(self._post, group)
+        return self._servers[length]
