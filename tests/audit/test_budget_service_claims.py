@@ -12,6 +12,7 @@ from pathlib import Path
 
 import mpmath
 import pytest
+import sqlalchemy as sa
 
 from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput, Unsupported
@@ -21,6 +22,7 @@ from privplan.audit.budget_service.claiming import BudgetRefusal
 from privplan.audit.budget_service.database import Database
 from privplan.audit.budget_service.names import Refusal
 from privplan.audit.budget_service.service import LedgerService, claim_request
+from privplan.audit.budget_service.tables import projects
 from privplan.audit.budget_service.terms import Terms
 
 from ..cases import for_each
@@ -165,6 +167,15 @@ def test_a_project_is_limited_within_each_block(ledger: Ledger) -> None:
     assert ledger.claim(SMALL, project="small", blocks=["b"])["state"] == "claimed"
     assert ledger.claim(SMALL, project="other", blocks=["a"])["state"] == "claimed"
     assert ledger.audited().problem is None
+
+
+def test_a_claim_that_does_not_fit_leaves_nothing_behind(ledger: Ledger) -> None:
+    with pytest.raises(BudgetRefusal):
+        ledger.claim(ev.Repeat(10**6, SMALL), project="unheard-of")
+    with ledger.service.database.reading() as connection:
+        names = connection.execute(sa.select(projects.c.name)).scalars().all()
+    assert "unheard-of" not in names
+    assert len(ledger.lines()) == 1
 
 
 def test_an_analyst_is_limited_by_what_it_spent_before_as_well(ledger: Ledger) -> None:
