@@ -465,3 +465,32 @@ def test_streams_over_blocks_are_what_brute_force_says_of_each_unit(
                 exact = spent / budget
                 assert exact <= Fraction(balance, 10**15) <= exact * (1 + Fraction(1, 10**9))
     assert ledger.audited().problem is None
+
+
+@for_each(
+    ("currency", "event"),
+    [
+        ("rdp", TRAINING),
+        ("zcdp", SMALL),
+        ("gdp", SMALL),
+        ("mu2-plans", TRAINING),
+        ("planned-pool", TRAINING),
+    ],
+)
+def test_every_currency_is_kept_and_audited(
+    currency: str, event: ev.Event, service: LedgerService
+) -> None:
+    ledger = Ledger(service, currency=currency, epsilon=3.0, cap_at_most=4.0, delta=1e-5)
+    claim = ledger.claim(event)
+    assert 0.0 < claim["spent"]["epsilon"] <= 3.0
+    both = ledger.balances()
+    ledger.step("cancel", ledger.claim(event)["id"])
+    assert ledger.balances() == both
+    count = ledger.fill(event, blocks=["a"])
+    proposal = ledger.owner("propose_cap", 4.0, "all")["proposal"]
+    assert ledger.owner("approve_cap", proposal, actor=OTTO)["certified"] is True
+    more = ledger.fill(event, blocks=["a"])
+    # Whole plans are limited by their number as well: each takes a part of delta.
+    assert more > 0 or (currency == "mu2-plans" and 1 + count == 8)
+    assert claim["spent"]["epsilon"] < ledger.shown()["blocks"]["a"]["spent"] <= 4.0
+    assert ledger.audited(claim["receipt"]).problem is None
