@@ -8,7 +8,9 @@
 `plan_run`, `run` and `resume` plan a run, carry it out under its plan, and go on with one that was
 cut off; a `Table` hands them rows of a frame.  They need the extra `fl`.  `PrivateStatistics`
 releases X^T X and X^T Y once, and `PrivatePCA`, `PrivateRidge` and `PrivateLogistic` are fitted
-from them at no further cost.
+from them at no further cost.  A `RunLog` writes the log of a training loop that is not ours, under
+a public `TrainingPlan`, and `logged` that of a training with Opacus.  `Ledger` is a budget that
+others spend from as well.
 """
 
 from __future__ import annotations
@@ -40,7 +42,11 @@ if TYPE_CHECKING:
     from .accountant.risk import Risk, RocCurve, risk, roc
     from .accountant.sensitivity.matrix import MatrixSensitivity, sensitivity
     from .accountant.sensitivity.silos import unit_in_silos
+    from .audit.adapters import logged
+    from .audit.adapters.run_log import RunLog
+    from .audit.adapters.training_plan import TrainingPlan
     from .audit.check.front import check
+    from .fl.ledger_client.ledger import Ledger
     from .fl.running import plan_run, resume, run
     from .fl.statistics.estimators import PrivateLogistic, PrivatePCA, PrivateRidge
     from .fl.statistics.private_statistics import PrivateStatistics
@@ -53,6 +59,7 @@ __all__ = [
     "Calibration",
     "GdpGuarantee",
     "Guarantee",
+    "Ledger",
     "MatrixSensitivity",
     "Odometer",
     "Phase",
@@ -65,8 +72,10 @@ __all__ = [
     "RenyiCurve",
     "Risk",
     "RocCurve",
+    "RunLog",
     "Step",
     "Table",
+    "TrainingPlan",
     "ZcdpGuarantee",
     "account",
     "account_release",
@@ -76,6 +85,7 @@ __all__ = [
     "events",
     "from_rdp",
     "gdp",
+    "logged",
     "noise_for_rho",
     "plan",
     "plan_run",
@@ -95,6 +105,7 @@ _HOME = {
     "Calibration": "accountant.calibration_aims",
     "GdpGuarantee": "accountant.curves",
     "Guarantee": "accountant.guarantee",
+    "Ledger": "fl.ledger_client.ledger",
     "MatrixSensitivity": "accountant.sensitivity.matrix",
     "Odometer": "accountant.odometer",
     "Phase": "accountant.plan",
@@ -107,8 +118,10 @@ _HOME = {
     "RenyiCurve": "accountant.curves",
     "Risk": "accountant.risk",
     "RocCurve": "accountant.risk",
+    "RunLog": "audit.adapters.run_log",
     "Step": "accountant.guarantee",
     "Table": "fl.tables.table",
+    "TrainingPlan": "audit.adapters.training_plan",
     "ZcdpGuarantee": "accountant.curves",
     "account": "accountant.account",
     "account_release": "accountant.account_release",
@@ -116,6 +129,7 @@ _HOME = {
     "check": "audit.check.front",
     "from_rdp": "accountant.curves",
     "gdp": "accountant.curves",
+    "logged": "audit.adapters",
     "noise_for_rho": "accountant.curves",
     "plan": "accountant.plan",
     "plan_run": "fl.running",

@@ -282,7 +282,7 @@ def sealed_whatever_is_found(
     on.  `Unsupported` and `MissingExtra` follow from settings and surroundings: they add none.
     """
     try:
-        found = tuple(find())
+        measured = tuple(find())
     except (Unsupported, MissingExtra):
         raise
     except Exception as error:  # whatever the records make of it
@@ -295,5 +295,5 @@ def sealed_whatever_is_found(
                 ) from None
         raise
     if not append:
-        return found, ()
-    return found, append_results(folder, sealed=found, sealed_tiers=(tier,), key=key).lines
+        return measured, ()
+    return measured, append_results(folder, sealed=measured, sealed_tiers=(tier,), key=key).lines

@@ -1,8 +1,8 @@
 """What canaries demonstrate: shares of epsilon, and the powers of all tiers next to another tree's.
 
-`python bench/canaries.py --beside FOLDER` rehearses every system before every observer, once by the
-package `privplan` that is installed and once by that in FOLDER, by the same seeds, and prints what
-each tier demonstrates by both.
+`python bench/canaries.py --against FOLDER` rehearses every system before every observer, once by
+the package `privplan` that is installed and once by that in FOLDER, by the same seeds, and prints
+what each tier demonstrates by both.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from rich.console import Console
 from verdicts import Verdict, grid, progress, seconds, yes
 
 from privplan.audit.canaries import claim_tier, rehearse, robust_tier
-from privplan.fl.settings.file import parse
 from privplan.fl.settings.schema import (
     DataSettings,
     PrivacySettings,
@@ -32,6 +31,7 @@ from privplan.fl.settings.schema import (
     Settings,
     TrainingSettings,
 )
+from privplan.fl.settings.toml_file import parse
 
 CANARY_COUNT = 100_000
 RECORD_COUNT = 455
@@ -141,7 +141,7 @@ def measure(only: str) -> None:
             print(json.dumps({**line, "seconds": time.perf_counter() - began}), flush=True)
 
 
-def beside(old: Path, only: str) -> bool:
+def compared(old: Path, only: str) -> bool:
     """Print the powers by both trees; return whether none is lower here."""
     installed = Path(sys.modules["privplan"].__file__ or "").parents[1]
     by_tree = [_measured(tree, only) for tree in (old, installed)]
@@ -181,12 +181,12 @@ def _figure(value: float | str) -> str:
 def main() -> None:
     """Compare two trees, or measure by one."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--beside", type=Path, help="a folder that holds another `privplan`")
+    parser.add_argument("--against", type=Path, help="a folder that holds another `privplan`")
     parser.add_argument("--only", default="", help="cases whose name holds this")
     parser.add_argument("--measure", metavar="TEXT", help="print figures of this tree alone")
     given = parser.parse_args()
-    if given.beside is not None:
-        sys.exit(0 if beside(given.beside, given.only) else 1)
+    if given.against is not None:
+        sys.exit(0 if compared(given.against, given.only) else 1)
     if given.measure is not None:
         measure(given.measure)
     else:

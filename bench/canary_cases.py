@@ -62,8 +62,8 @@ def cases() -> Iterator[Case]:
     for name, observers, canaries, tables in (*_users(), *_peers(), *_sums(), *_senders()):
         for observer in observers:
             yield Case(f"{name}, {observer}", tables, observer, canaries)
-    beside = _tables("uldp-avg", 2, silos=1)
-    yield Case("uldp-avg beside public records, model", beside, "model", 300, real=True)
+    public = _tables("uldp-avg", 2, silos=1)
+    yield Case("uldp-avg with public records, model", public, "model", 300, real=True)
 
 
 def _tables(system: str, rounds: int | None, *, silos: int = 4, **tables: Any) -> Tables:

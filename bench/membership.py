@@ -13,7 +13,7 @@ import numpy as np
 from rich.console import Console
 from verdicts import Verdict, grid, progress, seconds
 
-from privplan.fl.settings.file import parse
+from privplan.fl.settings.toml_file import parse
 
 if TYPE_CHECKING:
     from privplan.audit.attack_methods.membership import Evidence

@@ -14,7 +14,7 @@ from verdicts import Verdict, grid, progress, seconds, yes
 
 from privplan.accountant.records import Record
 from privplan.fl.log import LogWriter
-from privplan.fl.settings.file import parse
+from privplan.fl.settings.toml_file import parse
 
 DATA = Path(
     os.environ.get("PRIVPLAN_DATA", Path(__file__).resolve().parents[1] / ".." / "shared" / "data")

@@ -15,6 +15,7 @@ import typer.core
 from .commands.account import AccountRequest, account
 from .commands.audit_attack import attack
 from .commands.audit_budget import budget
+from .commands.audit_counts import counts
 from .commands.audit_demo import demo
 from .commands.audit_log import log
 from .commands.calibrate import CalibrateRequest, calibrate
@@ -26,10 +27,12 @@ from .commands.doctor import doctor
 from .commands.explain import explain
 from .commands.flower import init
 from .commands.guard import guard, key, show, sign, status
+from .commands.ledger import audit_ledger, witness
 from .commands.network import demo as network_demo
 from .commands.plan import PlanRequest, plan
 from .commands.report import report
 from .commands.run import run
+from .commands.serve import serve
 from .inputs import defaults_file
 from .inputs.request import keys_of
 from .terminal import exit_codes, output
@@ -151,7 +154,7 @@ def privplan(
 
 
 # In the order in which the help lists them.
-for command in (calibrate, plan, run, account, check, claims, report, explain, doctor):
+for command in (calibrate, plan, run, account, check, claims, report, explain, doctor, serve):
     app.command(cls=Command)(command)
 
 
@@ -182,8 +185,16 @@ def _group(
 _group(
     "audit",
     "Check what a run has left behind.",
-    {"log": log, "budget": budget, "attack": attack, "demo": demo},
+    {
+        "log": log,
+        "budget": budget,
+        "attack": attack,
+        "counts": counts,
+        "demo": demo,
+        "ledger": audit_ledger,
+    },
 )
+_group("ledger", "Watch a budget ledger from outside.", {"witness": witness})
 _group(
     "data",
     "Prepare tables of your own: a schema, what is wrong in them, hidden ids.",

@@ -35,7 +35,7 @@ from privplan.fl.log.signing import public_key
 from privplan.fl.parties.transcripts import read_transcript
 from privplan.fl.running.checkpoint import Checkpoint
 from privplan.fl.running.signing_key import key_is_open, private_key
-from privplan.fl.settings.file import read_settings
+from privplan.fl.settings.toml_file import read_settings
 from privplan.fl.statistics.statistics import ReleasedStatistics
 
 from .cases import for_each

@@ -5,7 +5,7 @@ are convolved, and the hockey-stick divergence of the result is read off:
 
     delta(epsilon) = P[loss = inf] + E[(1 - e^(epsilon - loss))_+]
 
-The upper end is a guarantee, the lower end 0; `comparison` lists what is worked around.
+The upper end is a guarantee, the lower end 0; `library_workarounds` lists what is worked around.
 """
 
 from __future__ import annotations

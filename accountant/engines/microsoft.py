@@ -5,7 +5,7 @@ of width h that keeps its mean, convolves, and brackets
 
     delta(epsilon + error) - slack  <=  true delta  <=  delta(epsilon - error) + slack
 
-`comparison` lists what is worked around so that both ends are guarantees.
+`library_workarounds` lists what is worked around so that both ends are guarantees.
 Source: Gopi, Lee, Wutschitz: Numerical Composition of Differential Privacy, arXiv 2106.02848,
 Theorem 5.5 and Remark 5.6.
 """
@@ -176,7 +176,7 @@ def _compose(
     reach: float,
 ) -> _Composition:
     runs = sum(counts)
-    # Rounding of the cdf differences and of the convolutions; see `comparison`.
+    # Rounding of the cdf differences and of the convolutions; see `library_workarounds`.
     rounding = runs * (1e-15 + 3200.0 * float(np.finfo(np.longdouble).eps))
     if rounding > slack:
         raise Unsupported(

@@ -297,10 +297,10 @@ def _from_tree(source: Any, _at: Position) -> ev.Event:
 
 @_converts("MixtureOfGaussiansDpEvent")
 def _from_mixture(source: Any, at: Position) -> ev.Event:
-    found = from_mixture(source.standard_deviation, source.sensitivities, source.sampling_probs)
-    if isinstance(found, str):
-        raise no_counterpart(at, "MixtureOfGaussiansDpEvent", found)
-    return found
+    mixture = from_mixture(source.standard_deviation, source.sensitivities, source.sampling_probs)
+    if isinstance(mixture, str):
+        raise no_counterpart(at, "MixtureOfGaussiansDpEvent", mixture)
+    return mixture
 
 
 def _multiplier(sigma: float, sensitivity: int) -> float:

@@ -17,16 +17,18 @@ infinity or no number counts as zero.  Integers stay below 2^53, where floats ar
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .. import validate
+from .. import records, validate
 from ..arrays import FloatArray, IntArray
 from ..errors import InvalidInput
+from .base import Mechanism
 
 Norm: TypeAlias = Literal["l1", "l2"]
 
@@ -299,3 +301,53 @@ def clipped_steps(values: FloatArray, grid: float, largest: int) -> IntArray:
         # The grid is a power of two, so the quotient is exact; truncation moves no value outwards.
         steps = np.where(np.isfinite(values), np.trunc(values / grid), 0.0)
     return np.clip(steps, -float(largest), float(largest)).astype(np.int64)
+
+
+class ClippedSums(Mechanism):
+    """A mechanism whose noise is for sums of clipped and weighted rows, in steps of its grid."""
+
+    norm: ClassVar[Norm]
+    bound: float
+    weights: records.Weights
+
+    @property
+    @abstractmethod
+    def grid(self) -> float:
+        """The step on which sums and noise stand, a power of two."""
+
+    def total(self, rows: ArrayLike | Sparse, weights: ArrayLike | None = None) -> IntArray:
+        """Return the sum of the rows, clipped to `bound` in `norm`, weighted, in steps of the grid.
+
+        `rows` (n, D) or `Sparse`, `weights` (n,) or None for ones, each at most `largest_sum`; the
+        result is (D,).  A row that holds an infinity or no number counts as zero.  See the module.
+        """
+        return clipped_sum(
+            rows,
+            weights,
+            bound=self.bound,
+            grid=self.grid,
+            norm=self.norm,
+            heaviest=self.weights.largest_sum,
+        )
+
+    def totals(
+        self,
+        rows: ArrayLike | Sparse,
+        groups: ArrayLike,
+        count: int,
+        weights: ArrayLike | None = None,
+    ) -> IntArray:
+        """Return the `total` of each of `count` groups of rows, say of each silo: (count, D).
+
+        `groups` (n,) says which group each row belongs to, from 0.
+        """
+        return clipped_sums(
+            rows,
+            groups,
+            count,
+            weights,
+            bound=self.bound,
+            grid=self.grid,
+            norm=self.norm,
+            heaviest=self.weights.largest_sum,
+        )

@@ -33,10 +33,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, partial
-from typing import Final, Literal, Self
+from typing import ClassVar, Final, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from .. import events as ev
 from .. import records, validate
@@ -45,8 +44,8 @@ from ..errors import InvalidInput, Unsupported, kind_of
 from ..neighbours import Neighbours, as_neighbours
 from ..randomness import Stream
 from ..sensitivity.release import multiplier, root_up, sensitivity_multiplier, up
-from .base import Mechanism, require_share, share_deviation
-from .clip import Sparse, check_bound, check_totals, clipped_sum, clipped_sums
+from .base import require_share, share_deviation
+from .clip import ClippedSums, check_bound, check_totals
 from .discrete_sampler import discrete_gaussian
 from .noisy_sums import NoisySums
 from .round_ticket import Ticket
@@ -59,7 +58,7 @@ SMOOTHING: Final = 64
 
 
 @dataclass(frozen=True)
-class Gaussian(Mechanism):
+class Gaussian(ClippedSums):
     """The sum of terms of L2 norm at most `bound`, with Gaussian noise of deviation `std`.
 
     noisy = sum_i w_i clip(x_i) + N(0, std^2), as `shares` independent shares: each party adds one,
@@ -78,6 +77,7 @@ class Gaussian(Mechanism):
     (2.0, True)
     """
 
+    norm: ClassVar[Literal["l1", "l2"]] = "l2"
     bound: float
     std: float
     shares: int = 1
@@ -185,40 +185,6 @@ class Gaussian(Mechanism):
                 "Give neighbours = 'add-remove', or let every unit join each round.",
             )
         return ev.Gaussian(multiplier(self.std, self.sensitivity(relation), relation))
-
-    def total(self, rows: ArrayLike | Sparse, weights: ArrayLike | None = None) -> IntArray:
-        """Return the sum of the rows, clipped to `bound`, weighted, in steps of the grid.
-
-        `rows` (n, D) or `Sparse`, `weights` (n,) or None for ones, each at most `largest_sum`; the
-        result is (D,).  A row that holds an infinity or no number counts as zero.  See `clip`.
-        """
-        heaviest = self.weights.largest_sum
-        return clipped_sum(
-            rows, weights, bound=self.bound, grid=self.grid, norm="l2", heaviest=heaviest
-        )
-
-    def totals(
-        self,
-        rows: ArrayLike | Sparse,
-        groups: ArrayLike,
-        count: int,
-        weights: ArrayLike | None = None,
-    ) -> IntArray:
-        """Return the `total` of each of `count` groups of rows, say of each silo: (count, D).
-
-        `groups` (n,) says which group each row belongs to, from 0.
-        """
-        heaviest = self.weights.largest_sum
-        return clipped_sums(
-            rows,
-            groups,
-            count,
-            weights,
-            bound=self.bound,
-            grid=self.grid,
-            norm="l2",
-            heaviest=heaviest,
-        )
 
     def noisy(
         self, ticket: Ticket, totals: Sequence[IntArray], names: Sequence[str], part: str = ""

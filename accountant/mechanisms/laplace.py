@@ -14,10 +14,9 @@ import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import Final, Literal, TypeAlias
+from typing import ClassVar, Final, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from .. import events as ev
 from .. import records, validate
@@ -26,8 +25,7 @@ from ..errors import Unsupported
 from ..neighbours import Neighbours, as_neighbours
 from ..randomness import Stream
 from ..sensitivity.release import multiplier, sensitivity_multiplier, up
-from .base import Mechanism
-from .clip import Sparse, check_bound, check_totals, clipped_sum, clipped_sums
+from .clip import ClippedSums, check_bound, check_totals
 from .discrete_sampler import rounded_laplace
 from .gaussian import Gaussian
 from .round_ticket import Ticket
@@ -37,7 +35,7 @@ LOG2_STEPS: Final = 20
 
 
 @dataclass(frozen=True)
-class Laplace(Mechanism):
+class Laplace(ClippedSums):
     """The sum of terms of L1 norm at most `bound`, with Laplace noise of scale `scale` each.
 
     noisy = sum_i w_i clip(x_i) + (L_1, ..., L_D), each L_j of density ~ e^(-|x| / scale).  All of
@@ -51,6 +49,7 @@ class Laplace(Mechanism):
     Laplace(noise_multiplier=2.0)
     """
 
+    norm: ClassVar[Literal["l1", "l2"]] = "l1"
     bound: float
     scale: float
     dimensions: int = 1
@@ -107,40 +106,6 @@ class Laplace(Mechanism):
                 "Account for add-remove, take everybody, or add Gaussian noise.",
             )
         return ev.Laplace(multiplier(self.scale, self.sensitivity(relation), relation))
-
-    def total(self, rows: ArrayLike | Sparse, weights: ArrayLike | None = None) -> IntArray:
-        """Return the sum of the rows, clipped to L1 norm `bound`, weighted, in steps of the grid.
-
-        `rows` (n, D) or `Sparse`, `weights` (n,) or None for ones, each at most `largest_sum`; the
-        result is (D,).  A row that holds an infinity or no number counts as zero.  See `clip`.
-        """
-        heaviest = self.weights.largest_sum
-        return clipped_sum(
-            rows, weights, bound=self.bound, grid=self.grid, norm="l1", heaviest=heaviest
-        )
-
-    def totals(
-        self,
-        rows: ArrayLike | Sparse,
-        groups: ArrayLike,
-        count: int,
-        weights: ArrayLike | None = None,
-    ) -> IntArray:
-        """Return the `total` of each of `count` groups of rows, say of each silo: (count, D).
-
-        `groups` (n,) says which group each row belongs to, from 0.
-        """
-        heaviest = self.weights.largest_sum
-        return clipped_sums(
-            rows,
-            groups,
-            count,
-            weights,
-            bound=self.bound,
-            grid=self.grid,
-            norm="l1",
-            heaviest=heaviest,
-        )
 
     def noisy(self, ticket: Ticket, total: IntArray, name: str, part: str = "") -> FloatArray:
         """Return a total with noise, (D,), in units: one draw of the round, by one party.

@@ -11,7 +11,7 @@ from .data_set_currency import (
     left_of,
     split_off,
 )
-from .fitting import Fitting, fitting
+from .fitting import Fit, fitting
 from .odometer import Odometer
 from .pricing import price
 
@@ -20,7 +20,7 @@ __all__ = [
     "BudgetCurrency",
     "BudgetReading",
     "Conversion",
-    "Fitting",
+    "Fit",
     "Odometer",
     "add",
     "budget_currency",

@@ -20,6 +20,7 @@ its block has spent, so the data set's spending is that of its largest block.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
@@ -190,8 +191,8 @@ class Balances:
     def open(self, blocks: Iterable[str]) -> None:
         """Add blocks of new units, which have spent nothing; a name may be used once."""
         names = _names(blocks)
-        for name in names:
-            if name in self._spent:
+        for name, times in Counter(names).items():
+            if name in self._spent or times > 1:
                 raise InvalidInput(
                     f"There is a block {name!r:.60} already.",
                     "A block that is opened again would have a new budget for the same units.",

@@ -161,14 +161,16 @@ class Zcdp:
         if isinstance(event, ev.ZCDP):
             return Cost((Fraction(event.rho),))
         renyi = curve(event, relation)
-        rho = least_rho(renyi)
+        with np.errstate(over="ignore"):
+            rho = least_rho(renyi)
         if math.isinf(rho):
             raise Unsupported(
                 f"No finite rho is known for `{event.type}` events with this noise.",
                 "Sampled Gaussian noise has that of the noise alone, so a sample gains nothing.",
                 "Fix an order beforehand: Odometer(..., currency='rdp', like=event).",
             )
-        return Cost((Fraction(rho),), renyi.slack)
+        # What shows anything costs something, where its rho underflows.
+        return Cost((Fraction(max(rho, math.ulp(0.0)) if renyi.limit else rho),), renyi.slack)
 
     def epsilon(self, spent: Sequence[Fraction | None]) -> float:
         """Return the epsilon of the rho that is spent."""
@@ -276,9 +278,10 @@ class Rdp:
             return Cost((Fraction(0),) * len(self.orders), renyi.slack)
         with np.errstate(over="ignore", invalid="ignore"):
             values = renyi.at(np.array(self.orders, dtype=np.float64))
-        # Infinite where the divergence is: that order's budget can never pay.
+        # Infinite where the divergence is: that order's budget can never pay.  Above 0 elsewhere.
         amounts = tuple(
-            Fraction(float(value)) if math.isfinite(value) else math.inf for value in values
+            Fraction(max(float(value), math.ulp(0.0))) if math.isfinite(value) else math.inf
+            for value in values
         )
         return Cost(amounts, renyi.slack)
 

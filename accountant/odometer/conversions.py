@@ -5,7 +5,7 @@ to be priced under the data set's relation.
 
 **Noise over the contribution bound of a unit** (`Gaussian`, `Laplace`, their discrete forms, and
 Poisson samples of them) says what is released, whatever the relation: the engines know what it
-costs under each.  **Bare numbers** (`Pure`, `Approximate`, `ZCDP`, `Exponential`, `Local`,
+costs under each.  **Stated numbers** (`Pure`, `Approximate`, `ZCDP`, `Exponential`, `Local`,
 `RandomizedResponse`) hold for the relation they were stated for, and another relation is a chain of
 its steps, by the lemma for groups:
 
@@ -16,7 +16,7 @@ its steps, by the lemma for groups:
 
 **A larger unit** (a user of k records, for an event about records) is a group of k.  **A smaller
 one** lies in a larger one: the change of a record is one of its user's data, so it is the user's
-replacement, and under add-remove possibly the user's coming or going.  Bare numbers for added or
+replacement, and under add-remove possibly the user's coming or going.  Stated numbers for added or
 removed users need two steps for that; noise without sampling moves by at most two bounds, which is
 a group of two, or what replace-one already counts.  A sample under add-remove is refused there: a
 user who is drawn in both data sets, with other data, is not what its pair covers.
@@ -42,7 +42,7 @@ UNITS_BY_SIZE: Final = ("entry", "record", "user", "silo")
 _NOISE: Final = (ev.Gaussian, ev.Laplace, ev.DiscreteGaussian, ev.DiscreteLaplace)
 """Noise over the contribution bound of one unit."""
 
-_BARE: Final = (
+_STATED_NUMBERS: Final = (
     ev.Pure,
     ev.Approximate,
     ev.ZCDP,
@@ -50,7 +50,7 @@ _BARE: Final = (
     ev.Local,
     ev.RandomizedResponse,
 )
-"""Bare numbers, which hold for one relation."""
+"""Stated numbers, which hold for one relation."""
 
 _STEPS: Final[dict[tuple[Neighbours, Neighbours], int]] = {
     ("add-remove", "add-remove"): 1,
@@ -141,7 +141,7 @@ def _release(release: ev.Event, stated: Neighbours, wanted: Neighbours, inside: 
             "A part that changes is drawn with its unit in both data sets.",
             "Keep the data set's budget under replace-one, or for the unit that is sampled.",
         )
-    if all(isinstance(each, (*_BARE, ev.Group)) for each in core):
+    if all(isinstance(each, (*_STATED_NUMBERS, ev.Group)) for each in core):
         table = _STEPS_INSIDE if inside else _STEPS
         count = table.get((stated, wanted))
         if count is None:
@@ -152,9 +152,9 @@ def _release(release: ev.Event, stated: Neighbours, wanted: Neighbours, inside: 
             )
         return release if count == 1 else ev.Group(count, release)
     raise Unsupported(
-        f"A `{release.type}` event is not known to hold under another relation than the one that "
-        "it was stated for, nor for a part of its unit.",
-        "That is known of noise over a contribution bound, of Poisson samples of it, and of bare "
+        f"Events of type `{release.type}` are not known to hold under another relation than the "
+        "one that they were stated for, nor for a part of their unit.",
+        "That is known of noise over a contribution bound, of Poisson samples of it, and of stated "
         "numbers without sampling.",
         "State the event for the data set's unit and relation.",
     )
@@ -163,7 +163,7 @@ def _release(release: ev.Event, stated: Neighbours, wanted: Neighbours, inside: 
 def _size(records_per_unit: int | None, from_unit: str, to_unit: str) -> int:
     if records_per_unit is None:
         raise InvalidInput(
-            f"An event about one {from_unit} needs to be told how many a {to_unit} has.",
+            f"An event about one {from_unit} needs to be told how many of them one {to_unit} has.",
             "What it says grows with their number.",
             "Give `records_per_unit`, the most that any has.",
         )
@@ -173,7 +173,7 @@ def _size(records_per_unit: int | None, from_unit: str, to_unit: str) -> int:
 def _group_step(size: int, from_unit: str, to_unit: str, relation: Neighbours) -> Step:
     return Step(
         "group",
-        f"A {to_unit} is at most {size:,} {from_unit}s, which {GROUP_WORDS[relation]}.",
+        f"One {to_unit} is at most {size:,} {from_unit}s, which {GROUP_WORDS[relation]}.",
         "accountant/amplification/group.py",
         (f"no {to_unit} has more than {size:,} {from_unit}s",),
     )

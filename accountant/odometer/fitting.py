@@ -27,12 +27,15 @@ MOST_PRICES: Final = 12
 PRECISION: Final = 1e-3
 """Relative distance to a value that was refused at which the search stops."""
 
-FARTHEST: Final = 30.0
+BRACKET_STEP: Final = 0.1
+"""First step from where a value is guessed to lie, as a log."""
+
+MOST_DISTANT: Final = 30.0
 """How far from the value that was asked about another one is looked for, as a log."""
 
 
 @dataclass(frozen=True)
-class Fitting:
+class Fit:
     """What is admitted: an event that differs from the one that was asked about in one value.
 
     `count` is how often what is repeated may be (0 where not even once), `rate` the highest
@@ -61,7 +64,7 @@ def fitting(
     spent: Iterable[int],
     *,
     most_prices: int = MOST_PRICES,
-) -> Fitting:
+) -> Fit:
     """Return what a block that has spent so much would admit of an event.
 
     `most_prices` limits the work: so many prices for each value, and some ten to bracket it.
@@ -76,9 +79,9 @@ def fitting(
         except PrivplanError:
             return -math.inf
 
-    search = _Search(margin, most_prices)
+    search = _Search(margin, max(-MOST_DISTANT, min(margin(event), MOST_DISTANT)), most_prices)
     count = _count(event, currency, relation, before, search)
-    return Fitting(count, search.rate(event), search.noise(event))
+    return Fit(count, search.rate(event), search.noise(event))
 
 
 def _margin(spent: Vector, cost: tuple[BudgetUnits, ...]) -> float:
@@ -101,9 +104,14 @@ def _margin(spent: Vector, cost: tuple[BudgetUnits, ...]) -> float:
 
 @dataclass(frozen=True)
 class _Search:
-    """The search for one value of an event at which the margin of its price ends."""
+    """The search for one value of an event at which the margin of its price ends.
+
+    It starts where the price would be right if it grew with the count, and with the square of a
+    rate or of the inverse noise.
+    """
 
     margin: Callable[[ev.Event], float]
+    asked_margin: float
     most_prices: int
 
     def rate(self, event: ev.Event) -> float | None:
@@ -118,7 +126,8 @@ class _Search:
                 lambda each: replace(each, rate=rate) if isinstance(each, ev.Poisson) else each,
             )
 
-        return self._largest(lambda log: min(math.exp(log), 1.0), at, math.log(*rates), 0.0)
+        start = min(math.log(*rates) + 0.5 * self.asked_margin, 0.0)
+        return self._largest(lambda log: min(math.exp(log), 1.0), at, start, 0.0)
 
     def noise(self, event: ev.Event) -> float | None:
         """Return the least noise multiplier, of all noise of an event alike."""
@@ -138,9 +147,10 @@ class _Search:
             return rewritten(event, changed)
 
         # The price falls with the noise: it is searched by minus its log.
-        return self._largest(lambda log: math.exp(-log), at, -math.log(*noises), math.inf)
+        start = -math.log(*noises) + 0.5 * self.asked_margin
+        return self._largest(lambda log: math.exp(-log), at, start, math.inf)
 
-    def count(self, repeated: ev.Event) -> int:
+    def count(self, repeated: ev.Event, asked: int) -> int:
         """Return how often an event may be repeated, as one plan."""
 
         def at(count: int) -> ev.Event:
@@ -149,7 +159,9 @@ class _Search:
         def count_at(log: float) -> int:
             return max(round(math.exp(log)), 1)
 
-        return self._largest(count_at, at, 0.0, math.log(MAX_ROUNDS)) or 0
+        most = math.log(MAX_ROUNDS)
+        start = min(max(math.log(asked) + self.asked_margin, 0.0), most)
+        return self._largest(count_at, at, start, most) or 0
 
     def _largest(
         self,
@@ -169,8 +181,8 @@ class _Search:
                 tried[candidate] = (1e-300 if margin == 0.0 else margin, log)
             return tried[candidate][0]
 
-        least, farthest = start - FARTHEST, min(most, start + FARTHEST)
-        bracket = enclose(falling, start, 0.5, least, farthest)
+        least, farthest = start - MOST_DISTANT, min(most, start + MOST_DISTANT)
+        bracket = enclose(falling, start, BRACKET_STEP, least, farthest)
         if bracket is not None:
             narrow(falling, bracket, absolute=PRECISION, steps=self.most_prices)
         admitted = {each: log for each, (margin, log) in tried.items() if margin > 0.0}
@@ -181,8 +193,8 @@ def _count(
     event: ev.Event, currency: Currency, relation: Neighbours, spent: Vector, search: _Search
 ) -> int:
     """Return how often what an event repeats may be repeated."""
-    repeated = event.event if isinstance(event, ev.Repeat) else event
+    repeated, asked = (event.event, event.count) if isinstance(event, ev.Repeat) else (event, 1)
     if currency.whole_plans:
-        return search.count(repeated)
+        return search.count(repeated, asked)
     # Prices of repetitions are multiples of one price.
     return min(copies(spent, vector(price(repeated, currency, relation))), MAX_ROUNDS)

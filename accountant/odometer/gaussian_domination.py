@@ -50,11 +50,14 @@ FIRST_POINTS: Final = 33
 REFINEMENTS: Final = 5
 """Most times that points are set where they decide."""
 
-NEAR: Final = 1e-3
+FAILING_SHARE: Final = 1e-3
 """How much less mu, relatively, would fail the test where points decide."""
 
-TAIL_SHARE: Final = 0.25
+TIGHT_SHARE: Final = 0.25
 """At the last point the profile is at most s; for deltas down to this share of s it is tight."""
+
+LEAST_MU: Final = 1e-6
+"""No smaller mu is looked for: such a plan is a millionth of a budget that is worth keeping."""
 
 LARGEST_MU: Final = 1e3
 """A larger mu is none: it tells the data sets apart for certain."""
@@ -91,7 +94,7 @@ def least_mu(composition: Composition, neighbours: Neighbours, slack: float) -> 
     Raises `Unsupported` where no dominating pairs are known.
     """
     with guarded("pld"):
-        profile = UpperProfile(composition, neighbours, TAIL_SHARE * slack)
+        profile = UpperProfile(composition, neighbours, TIGHT_SHARE * slack)
         last = _first_within(profile.at, slack)
         if last is None:
             return math.inf
@@ -102,9 +105,9 @@ def least_mu(composition: Composition, neighbours: Neighbours, slack: float) -> 
         for _ in range(REFINEMENTS):
             if math.isinf(mu):
                 break
-            points = _refined(points, profile.at, mu * (1.0 - NEAR), slack)
+            points = _refined(points, profile.at, mu * (1.0 - FAILING_SHARE), slack)
             last_mu, mu = mu, min(mu, _least_passing(points, slack))
-            if mu > last_mu * (1.0 - 0.01 * NEAR):
+            if mu > last_mu * (1.0 - 0.01 * FAILING_SHARE):
                 break
     return mu
 
@@ -115,11 +118,13 @@ def _least_passing(points: ProfilePoints, slack: float) -> float:
     def fails(mu: float) -> bool:
         return not dominates(mu, slack, points)
 
-    low, high = 0.0, 1e-6
+    low = high = LEAST_MU
     while fails(high):
         low, high = high, 2.0 * high
         if high > LARGEST_MU:
             return math.inf
+    if high == LEAST_MU:
+        return high
     return bisect(
         fails,
         low,

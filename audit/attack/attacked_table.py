@@ -16,8 +16,8 @@ from ...accountant.records import RunOpen
 from ...fl.running.resumption import require_same_settings
 from ...fl.running.rows_from_program import holding, with_rows_of
 from ...fl.running.toml_writer import toml_bytes
-from ...fl.settings.file import content_of, parse, tables_in
 from ...fl.settings.schema import Settings
+from ...fl.settings.toml_file import content_of, parse, tables_in
 from ...fl.tables.table import Table
 from ..configuration.first_line import CONFIG_FILE
 

@@ -8,6 +8,7 @@ from ...fl.declarations.own_code import is_own
 from ...fl.declarations.toml_keys import CODE_DIGESTS, CODE_REFERENCES
 from ...fl.observers.assumptions import COUNTS_UNKNOWN
 from ...fl.observers.names import SILO, SILO_WITH_RECORDS, coalition_of
+from ...fl.settings.logged_tables import is_of_loop
 from ..derivation.round_facts import noise_is_removed
 from ..evidence.evidence import Evidence
 from ..ledger.entries import Ledger
@@ -106,6 +107,18 @@ def _of_own_code(ledger: Ledger) -> list[str]:
     ]
 
 
+def _of_loop(ledger: Ledger) -> list[str]:
+    """Return what a log of a training loop of others cannot know of it."""
+    if not is_of_loop(ledger.opened):
+        return []
+    return [
+        "The training loop is code of the run's owner: each step summed the clipped terms of its "
+        "batch and nothing else, with the noise that is stated, and nothing else of the data was "
+        "released.  No log shows that.",
+        "A clip, a rate and a divisor that are stated as public follow from no private record.",
+    ]
+
+
 def _of_test_data(ledger: Ledger) -> list[str]:
     """Return whose word it is that the data of evaluations are public."""
     declared = [
@@ -162,5 +175,6 @@ def assumptions_of(evidence: Evidence) -> tuple[str, ...]:
     if any(isinstance(evaluation.event, ev.Event) for _, evaluation in ledger.evaluations):
         sentences.append("Measurements of private data cost what their events say.")
     sentences += _of_own_code(ledger)
+    sentences += _of_loop(ledger)
     sentences += _of_test_data(ledger)
     return tuple(sentences)

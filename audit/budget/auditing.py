@@ -108,13 +108,7 @@ def audit_budget(
     """
     epsilon_limit = None if limit is None else validate.non_negative(limit=limit)
     sizes = tuple(dict.fromkeys(validate.count(group=size) for size in groups))
-    entries: list[Entry] = []
-    verified = verify(
-        folder,
-        public_key,
-        expected_head=expected_head,
-        each=lambda line: entries.append(Entry(line.number, line.seq, line.record)),
-    )
+    verified, entries = verified_entries(folder, public_key, expected_head)
     # Nothing behind a bad line can be trusted, nor that what stands before it is all.
     if verified.first_bad is not None:
         number, reason = verified.first_bad
@@ -130,6 +124,20 @@ def audit_budget(
     if sealed:
         surroundings["sidecar"] = Sidecar.read(folder)
     return audit_ledger(ledger, chain, limit=epsilon_limit, groups=sizes, surroundings=surroundings)
+
+
+def verified_entries(
+    folder: str | Path, public_key: Ed25519PublicKey | None, expected_head: str | None
+) -> tuple[Verification, list[Entry]]:
+    """Return what the log of a folder turned out to be, and its lines as far as they are good."""
+    entries: list[Entry] = []
+    verified = verify(
+        folder,
+        public_key,
+        expected_head=expected_head,
+        each=lambda line: entries.append(Entry(line.number, line.seq, line.record)),
+    )
+    return verified, entries
 
 
 def folder_facts(

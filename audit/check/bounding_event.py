@@ -11,7 +11,7 @@ from ..description.run_description import Phase
 
 @dataclass(frozen=True)
 class BoundingEvent:
-    """An event under a relation; `delta_spent` of the claim's delta is spent beside it.
+    """An event under a relation; `delta_spent` of the claim's delta is spent besides it.
 
     `present` is the probability with which a lower event shows the unit at all; in the other case
     nothing of it is released.  `alone` says that it is about a single record, also where the unit

@@ -23,11 +23,12 @@ from .completions.completion import Completion
 from .concentrated import concentrated_bounds, squared_bounds
 from .events import run_events
 from .noise_draws import LackingFacts, about_clip, without_noiseless
+from .pinned_run import PinnedRun
 from .stated_event import (
-    beside_the_event,
     event_conditions,
     is_sum_of_draws,
     samplers_of,
+    unaccounted_by_event,
     whole_event,
 )
 
@@ -51,7 +52,7 @@ class Proof:
     `bounds` is None where facts are lacking: then `lacking` names their keys.  `alternatives`
     are the bounds by sampler, where nobody said which one ran, `unsettled` those of them that no
     word about the sampler alone pins down.  `class_lower` is the lower end for
-    the worst of a class of mechanisms that the run names by bare numbers; another may lose less.
+    the worst of a class of mechanisms that the run names by stated numbers; another may lose less.
     `spread` has the bounds of each run that the description allows, where these are several.
     `refused` says that nothing was accounted for, as all of it would be too much work.
     """
@@ -126,7 +127,7 @@ def _least_of(reading: LowerEnd, delta: float) -> float:
 
 
 def _upper_end(bounding: BoundingEvent, delta: float) -> tuple[float, str]:
-    # What happens beside the event is paid for out of delta.
+    # What happens besides the event is paid for out of delta.
     left = delta - bounding.delta_spent
     if not left > 0.0 < delta:
         if bounding.delta_spent > 0.0 or delta != 0.0:
@@ -157,7 +158,7 @@ def _lower_end(bounding: BoundingEvent, delta: float) -> float | None:
     return None if isinstance(answer, str) else max(0.0, answer.lower + math.log(present))
 
 
-def events_of(run: CheckedRun) -> frozenset[ev.Event]:
+def events_of(run: PinnedRun) -> frozenset[ev.Event]:
     """Return the events that a proof about a run accounts for; none where it has no numbers."""
     settings = run.settings
     if run.currency != "epsilon" or settings.delta is None:
@@ -173,14 +174,14 @@ def events_of(run: CheckedRun) -> frozenset[ev.Event]:
     return frozenset(each.event for each in (*events.upper, *lower))
 
 
-def proof_of(run: CheckedRun) -> Proof:
+def proof_of(run: PinnedRun) -> Proof:
     """Return what is proven about a run that leaves nothing open but, in an event, its sampler."""
     if run.event is not None and not is_sum_of_draws(run):
         return _proof_of_event(run)
     return _proof(run, run.settings.method)
 
 
-def _proof(run: CheckedRun, method: str) -> Proof:
+def _proof(run: PinnedRun, method: str) -> Proof:
     try:
         if run.currency != "epsilon":
             return _opened(run, concentrated_bounds(run, method))
@@ -204,7 +205,7 @@ def _proof(run: CheckedRun, method: str) -> Proof:
     return _bounded(run, events, delta)
 
 
-def _events(run: CheckedRun, method: str, delta: float) -> RunEvents:
+def _events(run: PinnedRun, method: str, delta: float) -> RunEvents:
     """Return the events of a run, those of discrete Gaussian noise bounded by its rho."""
     events = run_events(run, method, delta)
     if run.event is not None:
@@ -221,13 +222,13 @@ def _events(run: CheckedRun, method: str, delta: float) -> RunEvents:
     return replace(events, upper=(BoundingEvent(whole, events.upper[0].neighbours),))
 
 
-def _opened(run: CheckedRun, proven: tuple[Bounds, tuple[str, ...], str]) -> Proof:
+def _opened(run: PinnedRun, proven: tuple[Bounds, tuple[str, ...], str]) -> Proof:
     """Return the proof, without an upper end where a fact is stated that no bound covers."""
     bounds, conditions, reason = proven
-    beside = beside_the_event(run)
-    if beside:
+    unaccounted = unaccounted_by_event(run)
+    if unaccounted:
         # Neither end of the event is one of the run that the facts describe.
-        return Proof(Bounds(0.0, math.inf), conditions, beside)
+        return Proof(Bounds(0.0, math.inf), conditions, unaccounted)
     if run.expected_replies is not None and run.replies is None:
         # Fewer than expected draw less noise, and more of them draw more.
         sized = f"The noise was sized for {run.expected_replies:,} replies to a round"
@@ -251,7 +252,7 @@ def _opened(run: CheckedRun, proven: tuple[Bounds, tuple[str, ...], str]) -> Pro
     return Proof(bounds, conditions, reason)
 
 
-def unbounded_by(run: CheckedRun) -> str:
+def unbounded_by(run: PinnedRun) -> str:
     """Return the stated fact for which no upper bound is known, as a sentence; empty if none."""
     if run.unbounded:
         return run.unbounded
@@ -279,7 +280,7 @@ def unbounded_by(run: CheckedRun) -> str:
     return follows_secret_count(run)
 
 
-def follows_secret_count(run: CheckedRun) -> str:
+def follows_secret_count(run: PinnedRun) -> str:
     """Return what follows the number of records though it is no public number, as a sentence.
 
     A record that comes or goes then changes the scale of a sum, a rate or a count of steps, which
@@ -302,7 +303,7 @@ def follows_secret_count(run: CheckedRun) -> str:
     return f"{subject} {says}" if subject else ""
 
 
-def _shows_nothing_for_certain(run: CheckedRun) -> bool:
+def _shows_nothing_for_certain(run: PinnedRun) -> bool:
     """Return whether what is released may show a unit as little as one likes.
 
     Weights may all be small, and a sum that is divided by the size of its batch is not released.
@@ -326,7 +327,7 @@ def normaliser_is_harmless(run: CheckedRun) -> bool:
     return fixed and run.settings.neighbours != "add-remove"
 
 
-def _proof_of_event(run: CheckedRun) -> Proof:
+def _proof_of_event(run: PinnedRun) -> Proof:
     """Return what is proven about a run whose event is stated as a whole."""
     assert run.event is not None
     sampled = samplers_of(run.event) - {"random-allocation"}
@@ -349,7 +350,7 @@ def _proof_of_event(run: CheckedRun) -> Proof:
     )
 
 
-def _whole_proof(run: CheckedRun, *, sampled: bool) -> Proof:
+def _whole_proof(run: PinnedRun, *, sampled: bool) -> Proof:
     delta = run.settings.delta
     assert delta is not None
     try:
@@ -359,7 +360,7 @@ def _whole_proof(run: CheckedRun, *, sampled: bool) -> Proof:
     return _bounded(run, events, delta)
 
 
-def _bounded(run: CheckedRun, events: RunEvents, delta: float) -> Proof:
+def _bounded(run: PinnedRun, events: RunEvents, delta: float) -> Proof:
     bounds, reason = epsilon_bounds(events, delta)
     proof = _opened(run, (bounds, events.conditions, reason))
     lacking = tuple(dict.fromkeys((*proof.lacking, *events.lacking)))
@@ -383,7 +384,7 @@ def _worst_of(bounding: BoundingEvent, delta: float) -> float:
     return 0.0
 
 
-def lower_end_of(run: CheckedRun) -> float | None:
+def lower_end_of(run: PinnedRun) -> float | None:
     """Return the lower end of a run that leaves nothing open; None where there are no bounds.
 
     No upper event is asked.

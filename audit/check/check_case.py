@@ -14,9 +14,9 @@ from ..findings import Match, Severity
 from ..reproduction.reproduction import Change, Method, Reproduction
 from .bounds import Proof
 from .checked_run import CheckedRun
+from .claim_status import ClaimStatus
 from .proving import MOST_CHECK_WORK, prove
 from .second_layer import Recomputation
-from .standing import Standing
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class CheckCase:
 
     run: CheckedRun
     proof: Proof
-    standing: Standing
+    status: ClaimStatus
     recomputation: Recomputation
 
     @property
@@ -105,7 +105,7 @@ class CheckCase:
 
     def severity(self, without: Bounds | None = None) -> Severity:
         """Return `error` where the claim is false, and `without` the fact would not be."""
-        if self.standing != "false" or self.claim is None or self.run.contradictions:
+        if self.status != "false" or self.claim is None or self.run.contradictions:
             return "warning"
         if without is not None and self.claim.highest < without.lower:
             return "warning"

@@ -13,8 +13,8 @@ from ..description.run_description import Fact
 from ..findings import Finding
 from ..reproduction.reproduction import Reproduction
 from .checked_run import Currency
+from .claim_status import DecidingCompletion
 from .conventions import Convention
-from .standing import DecidingCompletion
 
 Verdict = Literal["holds", "holds-not-from-these-settings", "unproven", "false", "unverifiable"]
 
@@ -60,7 +60,7 @@ class CheckResult:
     lacks: str = ""
     """Why there is no upper end, where there is none."""
     class_lower: float = 0.0
-    """Where the run names a class of mechanisms by bare numbers: the lower end for the worst."""
+    """Where the run names a class of mechanisms by stated numbers: the lower end for the worst."""
     conventions: tuple[Convention, ...] = ()
     """What nobody mentioned, and what the verdict therefore takes to be so."""
     completions: tuple[DecidingCompletion, ...] = ()

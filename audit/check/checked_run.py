@@ -1,11 +1,11 @@
-"""A described run as a check sees it: its settings, its claim, and the facts beside both."""
+"""A described run as a check sees it: its settings, its claim, and the facts about both."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, Self
 
 from ...accountant.errors import InvalidInput
 from ...accountant.events import Gaussian
@@ -21,7 +21,7 @@ from ..description.sampling_facts import (
     drawn_by_rate,
     kinds_of_batch,
 )
-from .event_comparison import contradictions_beside
+from .event_comparison import contradictions_with_event
 from .flattening import as_phases, as_stated_draws
 from .printed_facts import (
     SAID,
@@ -42,7 +42,7 @@ PASSES_TOLERANCE: Final = 0.05
 """Relative error by which two counts of passes over the data still agree."""
 
 BEYOND_TOLERANCE: Final = 1e-3
-"""Relative error by which a fact beside a stated event may differ from the event."""
+"""Relative error by which a fact with a stated event may differ from the event."""
 
 PRIVPLAN_EVENT: Final = "privplan event"
 """The format of an event in privplan's own words, which states its sampler."""
@@ -73,23 +73,16 @@ class CheckedRun:
 
     `known` are the keys that somebody said, that a file says, or that follow from these.
     `event` stands for noise, sampling and schedule where no keys can express them.
-    `beyond_event` says which fact beside a stated event is more than that has.
+    `beyond_event` says which fact with a stated event is more than that has.
     `upper_only` says why the run may lose less than its facts tell, where that is so, and
     `chosen_rate` that a rate is taken to be exact as it is printed.
     `digits` are how far the last printed digits leave the number of a key open, `read` the keys
-    that a file of a program says. Where a run is a completion of a description, `own_draws` are
-    the samples that one noise draw takes independently, each at the rate of the run,
-    `rate_factor` what a stated rate was multiplied by, `unbounded` says why no upper end is
-    known, `unbounded_without` the keys that would say otherwise, and `stands_for` that the run
-    only bounds others at that end: its other end is that of no run.  `of_users` is the same
-    description with users protected, where it leaves that open.  `uncounted` says that rate and
-    batch are of what nobody counted, and `rate_follows` that a stated rate says no more than the
-    batch and what it is drawn from.  `records_of_user` are the most
-    of one user, whoever is protected; `among_users` says that users may be protected as well as
-    records, `presence_is_seen` that others show whether a unit was drawn, and `shows_nothing` that
-    nothing bounds the run from below.  A program printed the
-    phases where they `were_printed`.  With `several_starts`, steps and epochs may be those of one
-    start or of all.
+    that a file of a program says.  `of_users` is the same description with users protected, where
+    it leaves that open.  `uncounted` says that rate and batch are of what nobody counted, and
+    `rate_follows` that a stated rate says no more than the batch and what it is drawn from.
+    `records_of_user` are the most of one user, whoever is protected; `among_users` says that users
+    may be protected as well as records.  A program printed the phases where they `were_printed`.
+    With `several_starts`, steps and epochs may be those of one start or of all.
     """
 
     settings: RunSettings
@@ -112,11 +105,6 @@ class CheckedRun:
     read: frozenset[str] = frozenset()
     records_public: bool | None = None
     noise_was_logged: bool = False
-    own_draws: int = 1
-    rate_factor: float = 1.0
-    unbounded: str = ""
-    unbounded_without: tuple[str, ...] = ()
-    stands_for: Literal["least", "most"] | None = None
     contradictions: tuple[Contradiction, ...] = ()
     from_event: bool = False
     beyond_event: str = ""
@@ -126,8 +114,6 @@ class CheckedRun:
     phases_were_printed: bool = False
     records_of_user: int | None = None
     among_users: bool = False
-    presence_is_seen: bool = False
-    shows_nothing: bool = False
     several_starts: bool = False
     uncounted: bool = False
     rate_follows: bool = False
@@ -146,29 +132,6 @@ class CheckedRun:
     def half_unit(self, key: str) -> float:
         """Return how far the last printed digit leaves the number of a key open."""
         return self.digits.get(key, 0.0)
-
-    @property
-    def population(self) -> int | None:
-        """Return how many units, or records, batches are drawn from, where that is known."""
-        if self.uncounted:
-            return None
-        batch = self.settings.batch
-        sizes: tuple[int | None, ...] = (self.units, self.settings.records)
-        if self.settings.unit == "user" and self.settings.sampled is not None:
-            sizes = (self.drawn_from,)
-        elif self.settings.sampled == "records":
-            sizes = (self.settings.records,)
-        return next(
-            (size for size in sizes if size is not None and (batch is None or batch <= size)), None
-        )
-
-    @property
-    def drawn_from(self) -> int | None:
-        """Return how many units, or records where these are drawn, a batch is a sample of."""
-        if self.uncounted:
-            return None
-        by_records = self.settings.unit != "record" and self.settings.sampled == "records"
-        return self.settings.records if by_records else self.units
 
     @property
     def units(self) -> int | None:
@@ -197,7 +160,7 @@ class CheckedRun:
             settings = replace(settings, sampled=drawn_by_rate(facts))
         uncounted = batch_is_of_uncounted(facts)
         if uncounted:
-            # Beside a rate it tells how many there are of what nobody counted, and no more.
+            # With a rate it tells how many there are of what nobody counted, and no more.
             settings, said = replace(settings, batch=None), said - {"sampling.batch"}
         phases = None if event is None else as_phases(event)
         if phases is not None:
@@ -236,7 +199,7 @@ class CheckedRun:
             ),
             records_public=description.get("data.records_public", bool),
             noise_was_logged=noise_was_logged(description),
-            contradictions=(*description.contradictions, *contradictions_beside(description)),
+            contradictions=(*description.contradictions, *contradictions_with_event(description)),
             from_event=phases is not None,
             beyond_event=_beyond_event(description),
             upper_only=_upper_only(description),
@@ -254,11 +217,11 @@ class CheckedRun:
         """Return the neighbouring relation of the claim."""
         return as_neighbours(self.settings.neighbours)
 
-    def under(self, neighbours: Neighbours) -> CheckedRun:
+    def under(self, neighbours: Neighbours) -> Self:
         """Return the run under a neighbouring relation."""
         return self.with_settings(neighbours=neighbours)
 
-    def with_settings(self, **changes: object) -> CheckedRun:
+    def with_settings(self, **changes: object) -> Self:
         """Return the run with other settings, whoever is protected."""
         users = None if self.of_users is None else self.of_users.with_settings(**changes)
         settings = replace(self.settings, **changes)  # type: ignore[arg-type]

@@ -17,20 +17,20 @@ from .causes import causes_of
 from .check_case import CheckCase
 from .check_result import CheckResult, MissingFact, Verdict
 from .checked_run import CheckedRun, Currency, claimed_currencies
+from .claim_status import (
+    ClaimStatus,
+    DecidingCompletion,
+    claim_status,
+    decided_by_completion,
+    deciding_completions,
+    open_keys,
+    steps_that_hold,
+)
 from .conventions import conventions_of, without_conventions
 from .headline import headline
 from .log_verdict import check_log, is_log
 from .proving import prove, with_every_relation
 from .second_layer import recompute
-from .standing import (
-    DecidingCompletion,
-    Standing,
-    decided_by_completion,
-    deciding_completions,
-    open_keys,
-    standing,
-    steps_that_hold,
-)
 from .verdict import by_sampler, conditions_of, verdict_of
 
 ALWAYS: Final = (
@@ -130,7 +130,7 @@ def check_readings(readings: Iterable[Reading], *, strict: bool = False) -> Chec
 
     `strict` opens every convention (`conventions.py`): what nobody mentioned is then open as well.
     A log of privplan's own gets the verdict of its budget audit.  Raises `InvalidInput` for
-    readings that describe no run, and for a log beside other sources.
+    readings that describe no run, and for a log with other sources.
     """
     given = tuple(readings)
     log = next((reading for reading in given if is_log(reading)), None)
@@ -165,7 +165,7 @@ def _check_claim(description: RunDescription, currency: Currency, *, strict: boo
     proof = Proof(None, unbounded=CONTRADICTED) if run.contradictions else prove(run)
     if strict and not run.contradictions:
         proof = without_conventions(run, proof)
-    stands, by_relation = _standing(run, proof)
+    stands, by_relation = _claim_status(run, proof)
     case = CheckCase(run, proof, stands, recompute(run, stands, _settings_of(proof)))
     deciding: tuple[str, ...] = ()
     if by_relation and stands == "open":
@@ -232,9 +232,9 @@ def _with_headline(result: CheckResult) -> CheckResult:
     return replace(result, headline=headline(result))
 
 
-def _standing(run: CheckedRun, proof: Proof) -> tuple[Standing, tuple[str, ...]]:
+def _claim_status(run: CheckedRun, proof: Proof) -> tuple[ClaimStatus, tuple[str, ...]]:
     """Return how the claim stands, and what another relation would mean, where none was stated."""
-    stands = standing(run.claim, proof)
+    stands = claim_status(run.claim, proof)
     if stands != "false":
         return stands, ()
     # No relation was stated: the claim is false only if it is so under each.
@@ -245,4 +245,4 @@ def _standing(run: CheckedRun, proof: Proof) -> tuple[Standing, tuple[str, ...]]
         "Nobody stated which change of the data is hidden: where one is replaced by zeros, "
         f"{run.currency} is at least {down(widest.bounds.lower)}."
     )
-    return ("false" if standing(run.claim, widest) == "false" else "open"), (says,)
+    return ("false" if claim_status(run.claim, widest) == "false" else "open"), (says,)

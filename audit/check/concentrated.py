@@ -7,11 +7,11 @@ from typing import Final
 
 from ...accountant.guarantee import Bounds
 from ..description.run_description import Phase
-from .checked_run import CheckedRun
 from .completions.facts import periods
 from .events import phases_of, unit_conditions
 from .loader_passes import independent_phases, passes_of
 from .noise_draws import MICROBATCH_SHIFT, LackingFacts, lower_noise, upper_noise
+from .pinned_run import PinnedRun
 from .release_readings import JOINTLY_ACCOUNTED, may_be_of_batches, moved_in_a_batch
 from .unit_samplers import draws_records_of_silos, silo_may_be_drawn_again
 
@@ -28,7 +28,7 @@ ALWAYS_FILLED: Final = ("shuffled", "fixed-size", "with-replacement", "full")
 """Ways of drawing in which another record stands where one is not: no sample lacks both."""
 
 
-def concentrated_bounds(run: CheckedRun, method: str) -> tuple[Bounds, tuple[str, ...], str]:
+def concentrated_bounds(run: PinnedRun, method: str) -> tuple[Bounds, tuple[str, ...], str]:
     """Return bounds on rho or mu, with their conditions, and why there is no upper end.
 
     A sum of noise multiplier z that a unit moves by one bound has rho = 1/(2 z^2) and mu = 1/z;
@@ -63,7 +63,7 @@ def concentrated_bounds(run: CheckedRun, method: str) -> tuple[Bounds, tuple[str
     return bounds, tuple(conditions), unbounded
 
 
-def squared_bounds(run: CheckedRun, method: str) -> tuple[float, float, str]:
+def squared_bounds(run: PinnedRun, method: str) -> tuple[float, float, str]:
     """Return 2 rho (which is mu^2) of a run, at least and at most, and why neither is known."""
     upper = lower = 0.0
     phases = phases_of(run, method)
@@ -99,12 +99,12 @@ def squared_bounds(run: CheckedRun, method: str) -> tuple[float, float, str]:
     return lower, upper, ""
 
 
-def _claimed(run: CheckedRun, squared: float) -> float:
+def _claimed(run: PinnedRun, squared: float) -> float:
     """Return rho or mu from mu^2."""
     return squared / 2.0 if run.currency == "rho" else math.sqrt(squared)
 
 
-def _participations(run: CheckedRun, phase: Phase, method: str) -> tuple[float, float]:
+def _participations(run: PinnedRun, phase: Phase, method: str) -> tuple[float, float]:
     """Return in how many releases a record may be, times how far squared, and is at least."""
     if draws_records_of_silos(run):
         # Records of other silos fill batches of a fixed size where one has fewer.
@@ -126,7 +126,7 @@ def _participations(run: CheckedRun, phase: Phase, method: str) -> tuple[float, 
     return most, 1.0 if clients or run.settings.unit == "silo" else phase.steps
 
 
-def _upper_shift(run: CheckedRun, method: str) -> float:
+def _upper_shift(run: PinnedRun, method: str) -> float:
     """Return how far a sum moves at most, squared, in bounds of one unit."""
     relation = run.settings.neighbours
     shift = {"replace-one": REPLACED, "zero-out": 1.0}.get(relation, 1.0)
@@ -145,7 +145,7 @@ def _upper_shift(run: CheckedRun, method: str) -> float:
     return shift
 
 
-def _lower_shift(run: CheckedRun, method: str) -> float:
+def _lower_shift(run: PinnedRun, method: str) -> float:
     """Return how far a sum certainly moves, squared, at some orders or error rates.
 
     Discrete Gaussian noise is on integers, and the longest integer is shorter than a norm between.

@@ -10,6 +10,7 @@ from ...accountant.guarantee import Bounds
 from ...accountant.neighbours import NEIGHBOURS
 from .bounds import Proof
 from .checked_run import CheckedRun
+from .completions.facts import NOT_GAUSSIAN
 from .proving import prove
 
 
@@ -30,6 +31,9 @@ RELATION: Final = "relation"
 CHOSEN_RATE: Final = "chosen-rate"
 USER_CLIP: Final = "user-clip"
 RECORD_CLIP: Final = "record-clip"
+GAUSSIAN_RELEASES: Final = "gaussian-releases"
+EVEN_RELEASES: Final = "even-releases"
+OF_RELEASES: Final = (GAUSSIAN_RELEASES, EVEN_RELEASES)
 
 CONVENTIONS: Final = (
     Convention(
@@ -64,6 +68,18 @@ CONVENTIONS: Final = (
         "A rate of one digit, or of one over whole batches, was chosen so and is exact.",
     ),
     Convention(
+        GAUSSIAN_RELEASES,
+        "releases",
+        "gaussian",
+        "What is released besides has Gaussian noise, where nobody said which.",
+    ),
+    Convention(
+        EVEN_RELEASES,
+        "releases",
+        "as many in each step",
+        "What is released besides, of batches, is released as often in each step.",
+    ),
+    Convention(
         RELATION,
         "claim.neighbours",
         "add-remove",
@@ -77,12 +93,25 @@ def conventions_of(run: CheckedRun) -> tuple[Convention, ...]:
     return tuple(
         each
         for each in CONVENTIONS
-        if (run.chosen_rate if each.id == CHOSEN_RATE else each.key not in run.known)
+        if _is_unsaid(run, each)
         and not (each.id == "records-public" and run.settings.neighbours != "add-remove")
         and not (each.id == "unit-record" and run.of_users is not None)
         and not (each.id == USER_CLIP and not _users_are_wholes(run))
         and not (each.id == RECORD_CLIP and not _records_are_alone(run))
     )
+
+
+def _is_unsaid(run: CheckedRun, convention: Convention) -> bool:
+    """Return whether nobody said what a convention is about."""
+    releases = run.settings.releases
+    if convention.id == CHOSEN_RATE:
+        return run.chosen_rate
+    if convention.id == GAUSSIAN_RELEASES:
+        unsaid = any(each.family is None and each.noise_multiplier for each in releases)
+        return unsaid and run.settings.family not in NOT_GAUSSIAN  # with which it is open
+    if convention.id == EVEN_RELEASES:
+        return any(each.of_batch is not False and each.count > 1 for each in releases)
+    return convention.key not in run.known
 
 
 def _users_are_wholes(run: CheckedRun) -> bool:
@@ -127,6 +156,9 @@ def without_conventions(run: CheckedRun, proof: Proof) -> Proof:
             # Users of several records may be drawn, or clipped, record by record.
             several = prove(_with_several_records(run)).bounds
             lower = 0.0 if several is None else min(lower, several.lower)
+        if any(each.id in OF_RELEASES for each in in_force):
+            without = prove(run.with_settings(releases=())).bounds
+            lower = 0.0 if without is None else min(lower, without.lower)
         upper = Bounds(lower, math.inf)
         return replace(proof, bounds=upper, unbounded=why, lacking=(*proof.lacking, *keys))
     if not in_force:

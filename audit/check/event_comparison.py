@@ -1,4 +1,4 @@
-"""Facts beside a stated event: what the event says itself must be the same."""
+"""Facts with a stated event: what the event says itself must be the same."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...accountant import events as ev
 from ..description.run_description import Contradiction, RunDescription
 
 WITHIN: Final = 1e-3
-"""Relative error by which a number beside an event may differ from it: somebody printed it."""
+"""Relative error by which a number with an event may differ from it: somebody printed it."""
 
 FAMILIES: Final = {
     ev.Gaussian: "gaussian",
@@ -31,8 +31,8 @@ class _SampledRelease:
     population: int | None = None
 
 
-def contradictions_beside(description: RunDescription) -> tuple[Contradiction, ...]:
-    """Return the stated facts that an event beside them contradicts, by their keys."""
+def contradictions_with_event(description: RunDescription) -> tuple[Contradiction, ...]:
+    """Return the stated facts that an event with them contradicts, by their keys."""
     event = description.event
     if event is None:
         return ()

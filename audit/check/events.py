@@ -12,13 +12,14 @@ from ...accountant.guarantee import Neighbours
 from ...accountant.work_limit import work_of
 from ..description.run_description import ExtraRelease, Phase
 from .bounding_event import BoundingEvent, LowerEnd, PhaseDraws, RunEvents
-from .checked_run import PASSES_TOLERANCE, CheckedRun
+from .checked_run import PASSES_TOLERANCE
 from .completions.facts import periods
 from .flattening import as_stated_draws
 from .kept_records import batch_share
 from .loader_passes import in_pairs, independent_phases
 from .noise_draws import LackingFacts, clipped_together, lower_draw, upper_draw
 from .phase_classes import MANY, MOST_PHASE_WORK, ends_of
+from .pinned_run import PinnedRun
 from .release_readings import (
     JOINTLY_ACCOUNTED,
     ReleaseReading,
@@ -39,7 +40,7 @@ UNINTERRUPTED: Final = (
 )
 
 
-def phases_of(run: CheckedRun, method: str) -> tuple[Phase, ...]:
+def phases_of(run: PinnedRun, method: str) -> tuple[Phase, ...]:
     """Return the phases of a run; raise `LackingFacts` with the keys that they need."""
     settings = run.settings
     if settings.phases:
@@ -56,7 +57,7 @@ def phases_of(run: CheckedRun, method: str) -> tuple[Phase, ...]:
     return (Phase(settings.noise_multiplier, rate, settings.steps),)
 
 
-def _rate(run: CheckedRun) -> float | None:
+def _rate(run: PinnedRun) -> float | None:
     """Return the rate at which the protected unit joins a step.
 
     Clients that are sampled as a whole hide a user or a silo.  A rate of records hides no silo.
@@ -73,7 +74,7 @@ def _rate(run: CheckedRun) -> float | None:
     return settings.rate
 
 
-def _samples_records_besides(run: CheckedRun) -> bool:
+def _samples_records_besides(run: PinnedRun) -> bool:
     """Return whether steps and epochs that are both stated tell of another rate than clients have.
 
     So they do where the draws of clients alone bring a record another number of times.
@@ -85,7 +86,7 @@ def _samples_records_besides(run: CheckedRun) -> bool:
     return abs(settings.steps * settings.clients_rate - epochs) > 1.0 + PASSES_TOLERANCE * epochs
 
 
-def run_events(run: CheckedRun, method: str, delta: float) -> RunEvents:
+def run_events(run: PinnedRun, method: str, delta: float) -> RunEvents:
     """Return the events that bound a run whose batches are drawn by `method`.
 
     `method` is a word of `sampling.method` other than `unknown`; `delta` is that of the claim.
@@ -133,7 +134,7 @@ NoiseOfPhase = tuple[Phase, ev.Event, ev.Event]
 
 
 def _parts(
-    run: CheckedRun,
+    run: PinnedRun,
     method: str,
     drawn: list[NoiseOfPhase],
     released: ReleaseReading,
@@ -144,13 +145,13 @@ def _parts(
     return [sampler(run, _draws(run, method, each, released, share)) for each in drawn]
 
 
-def _steps_of(run: CheckedRun, method: str) -> int:
+def _steps_of(run: PinnedRun, method: str) -> int:
     if run.event is not None:
         return sum(each.steps for each in as_stated_draws(run.event) or ())
     return sum(phase.steps for phase in phases_of(run, method))
 
 
-def _noise_of_phases(run: CheckedRun, method: str) -> tuple[list[NoiseOfPhase], list[NoiseOfPhase]]:
+def _noise_of_phases(run: PinnedRun, method: str) -> tuple[list[NoiseOfPhase], list[NoiseOfPhase]]:
     """Return the phases with their noise, for the upper and for the lower end."""
     if run.event is not None:
         stated = as_stated_draws(run.event) or ()
@@ -170,7 +171,7 @@ def _noise_of_phases(run: CheckedRun, method: str) -> tuple[list[NoiseOfPhase], 
     return upper, lower
 
 
-def most_phases(run: CheckedRun, method: str) -> int:
+def most_phases(run: PinnedRun, method: str) -> int:
     """Return how many different phases of a run are accounted one by one, by what each takes.
 
     What several batches in a draw, several records of a user, or a long shuffled pass cost is told
@@ -187,13 +188,13 @@ def most_phases(run: CheckedRun, method: str) -> int:
     return max(1, min(MANY, MOST_PHASE_WORK // work_of(of_unit(run, step))))
 
 
-def _with_noise(run: CheckedRun, phase: Phase) -> NoiseOfPhase:
+def _with_noise(run: PinnedRun, phase: Phase) -> NoiseOfPhase:
     noise = phase.noise_multiplier
     return phase, upper_draw(run, noise), lower_draw(run, noise)
 
 
 def _draws(
-    run: CheckedRun, method: str, noise: NoiseOfPhase, released: ReleaseReading, delta: float
+    run: PinnedRun, method: str, noise: NoiseOfPhase, released: ReleaseReading, delta: float
 ) -> PhaseDraws:
     """Return a phase's draws, with what is released of the batch of each."""
     phase, upper, lower = noise
@@ -207,19 +208,14 @@ def _draws(
     )
 
 
-def _least_rate(run: CheckedRun, method: str, phase: Phase) -> float:
+def _least_rate(run: PinnedRun, method: str, phase: Phase) -> float:
     """Return the rate at the lower end: batches of users may be batches of their records.
 
     A rate of one over the batches of a loader that drops the rest is more than that of a batch.
     """
-    settings, rate = run.settings, phase.rate
-    share = batch_share(run, phase.rate)
+    rate, share = phase.rate, batch_share(run, phase.rate)
     if share is not None and method not in JOINTLY_ACCOUNTED and not draws_records_of_silos(run):
         rate = min(rate, share)
-    of_users = settings.unit == "user" and settings.records_per_user is not None
-    derived = "sampling.rate" not in run.stated and not settings.phases
-    if of_users and derived and settings.batch is not None and settings.records is not None:
-        return min(rate, settings.batch / settings.records)
     return rate
 
 
@@ -230,7 +226,7 @@ def _readings(parts: Sequence[Sequence[T]]) -> list[tuple[T, ...]]:
 
 
 def _upper_composed(
-    run: CheckedRun, parts: tuple[BoundingEvent, ...], aside: tuple[ExtraRelease, ...]
+    run: PinnedRun, parts: tuple[BoundingEvent, ...], aside: tuple[ExtraRelease, ...]
 ) -> BoundingEvent:
     """Return all phases and releases, over groups, starts, periods and tuned runs, as one event."""
     relation: Neighbours = parts[0].neighbours
@@ -242,7 +238,7 @@ def _upper_composed(
 
 
 def _lower_end(
-    run: CheckedRun, phases: tuple[LowerEnd, ...], aside: tuple[ExtraRelease, ...]
+    run: PinnedRun, phases: tuple[LowerEnd, ...], aside: tuple[ExtraRelease, ...]
 ) -> LowerEnd:
     """Return the events of all phases in one reading, each composed to the release.
 
@@ -262,7 +258,7 @@ def _lower_end(
 
 
 def _lower_composed(
-    run: CheckedRun,
+    run: PinnedRun,
     parts: tuple[BoundingEvent, ...],
     aside: tuple[ExtraRelease, ...],
     *,
@@ -285,7 +281,7 @@ def _lower_composed(
     return BoundingEvent(_repeated(times, composed), relation, 0.0, present)
 
 
-def of_unit(run: CheckedRun, event: ev.Event) -> ev.Event:
+def of_unit(run: PinnedRun, event: ev.Event) -> ev.Event:
     """Return an event about a record as one about a user with several."""
     records = run.settings.records_per_user or 1
     return ev.Group(records, event) if run.settings.unit == "user" and records > 1 else event
@@ -303,7 +299,7 @@ def _repeated(count: int, event: ev.Event) -> ev.Event:
     return ev.Repeat(count, event)
 
 
-def _batch_conditions(run: CheckedRun) -> list[str]:
+def _batch_conditions(run: PinnedRun) -> list[str]:
     """Return the sentences that batches rest on, where these are not simple ones."""
     settings = run.settings
     sentences = unit_conditions(run)
@@ -326,7 +322,7 @@ def _batch_conditions(run: CheckedRun) -> list[str]:
     return sentences
 
 
-def unit_conditions(run: CheckedRun) -> list[str]:
+def unit_conditions(run: PinnedRun) -> list[str]:
     """Return the sentence that a promise for whole users or silos rests on."""
     unit = run.settings.unit
     if unit == "user" and run.settings.sampled == "records":

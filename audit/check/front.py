@@ -41,7 +41,7 @@ def check(
     `sources` describe one run together: paths of files, tables as a description file has them
     (`{"noise": {"noise_multiplier": 1.3}}`), the `state_dict()` of an accountant, events of
     privplan or of dp_accounting.  An event of dp_accounting says what an accountant was told, so
-    the sampler that ran is a fact beside it: `method="poisson"`.  `facts` are the keys of a
+    the sampler that ran is a fact with it: `method="poisson"`.  `facts` are the keys of a
     description by their last part, such as `records=60000`.  A fact that differs from what a
     source says is a contradiction, and leaves the verdict open.
 

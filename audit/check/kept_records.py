@@ -6,13 +6,14 @@ import math
 from typing import Final
 
 from ..description.run_description import Phase
-from .checked_run import PASSES_TOLERANCE, CheckedRun
+from .checked_run import PASSES_TOLERANCE
+from .pinned_run import PinnedRun
 
 ROUNDING: Final = 1e-9
 """Relative error by which a count of epochs or batches may miss an integer."""
 
 
-def kept_at_digits(run: CheckedRun, phase: Phase, most: float) -> float:
+def kept_at_digits(run: PinnedRun, phase: Phase, most: float) -> float:
     """Return the least share of all in whole draws, over rates that are printed as that of a run.
 
     They make up to `most` draws of a pass, and a loader drops what is left over: most of it just
@@ -27,7 +28,7 @@ def kept_at_digits(run: CheckedRun, phase: Phase, most: float) -> float:
     return (whole - 1) / whole if whole <= last * (1.0 + ROUNDING) else math.floor(last) / last
 
 
-def _open_by(run: CheckedRun, phase: Phase) -> float:
+def _open_by(run: PinnedRun, phase: Phase) -> float:
     """Return half of the last digit of a phase's rate, where that is pinned at the lower end."""
     if not run.settings.phases:
         known = batch_share(run, phase.rate) is not None
@@ -38,7 +39,7 @@ def _open_by(run: CheckedRun, phase: Phase) -> float:
     return half * run.rate_factor if abs(units - round(units)) > 0.25 else 0.0
 
 
-def kept_by_loader(run: CheckedRun, phase: Phase, rate: float) -> float:
+def kept_by_loader(run: PinnedRun, phase: Phase, rate: float) -> float:
     """Return how probably a pass in draws of `rate` brings a record, by what is known of both."""
     group, draws = run.settings.accumulation, 1.0 / rate
     share = batch_share(run, phase.rate)
@@ -53,14 +54,14 @@ def kept_by_loader(run: CheckedRun, phase: Phase, rate: float) -> float:
     return min(1.0, share / phase.rate, *certain)
 
 
-def rate_is_said(run: CheckedRun) -> bool:
+def rate_is_said(run: PinnedRun) -> bool:
     """Return whether somebody said a rate, in whatever words: it does not follow from a batch."""
     by_event = run.event is not None or run.from_event
     said = "sampling.rate" in run.stated and not run.rate_follows
     return said or bool(run.settings.phases) or by_event
 
 
-def batch_share(run: CheckedRun, rate: float) -> float | None:
+def batch_share(run: PinnedRun, rate: float) -> float | None:
     """Return the batch as a share of all units, as both were counted; None where they were not.
 
     Where batches are accumulated, it is the share of all of them if `rate` is that of all.

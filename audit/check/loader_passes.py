@@ -16,14 +16,14 @@ from itertools import accumulate
 from typing import Final
 
 from ..description.run_description import Phase
-from .checked_run import CheckedRun
 from .flattening import as_stated_draws
 from .kept_records import ROUNDING, kept_at_digits, kept_by_loader, rate_is_said
 from .noise_draws import LackingFacts
+from .pinned_run import PinnedRun
 
 
 def independent_phases(
-    run: CheckedRun, phases: Sequence[Phase], *, of_full_draws: bool = False
+    run: PinnedRun, phases: Sequence[Phase], *, of_full_draws: bool = False
 ) -> list[int]:
     """Return the indices of phases that show a record independently of each other, in order.
 
@@ -49,7 +49,7 @@ def independent_phases(
     return [index for index in range(len(phases)) if index not in incomplete or index in chosen]
 
 
-def in_pairs(run: CheckedRun, phases: Sequence[Phase]) -> tuple[Phase, ...]:
+def in_pairs(run: PinnedRun, phases: Sequence[Phase]) -> tuple[Phase, ...]:
     """Return phases with neighbours of a single step each taken together, at the weaker of both.
 
     The last draw of a pass may be small, and a single step may be that one; of two steps one is
@@ -68,7 +68,7 @@ def in_pairs(run: CheckedRun, phases: Sequence[Phase]) -> tuple[Phase, ...]:
     return tuple(taken)
 
 
-def _may_be_small(run: CheckedRun, phase: Phase) -> bool:
+def _may_be_small(run: PinnedRun, phase: Phase) -> bool:
     return not all(each.alike for each in passes_of(run, phase).least)
 
 
@@ -122,7 +122,7 @@ class LoaderPasses:
     inside: bool = True
 
 
-def passes_of(run: CheckedRun, phase: Phase) -> LoaderPasses:
+def passes_of(run: PinnedRun, phase: Phase) -> LoaderPasses:
     """Return how often a phase with a shuffled loader brings a record, at most and at least.
 
     Raises `LackingFacts` where an epoch has a stated size and the data has none.
@@ -147,14 +147,14 @@ def passes_of(run: CheckedRun, phase: Phase) -> LoaderPasses:
     return LoaderPasses(fewest, most, 1, least, _is_single(run, rate), spans, inside)
 
 
-def _completed(run: CheckedRun, phase: Phase, least: LeastPasses) -> LeastPasses:
+def _completed(run: PinnedRun, phase: Phase, least: LeastPasses) -> LeastPasses:
     """Return no more passes than so many draws complete that take batches of two."""
     group = run.settings.accumulation
     batches = math.ceil(group / phase.rate * (1.0 - ROUNDING))
     return replace(least, passes=min(least.passes, phase.steps * group // batches))
 
 
-def _spans(run: CheckedRun, rate: float) -> tuple[bool, bool]:
+def _spans(run: PinnedRun, rate: float) -> tuple[bool, bool]:
     """Return whether a draw may take batches of two passes, and whether another one never does.
 
     It cannot where the batches of a pass are counted, and are whole groups.
@@ -169,7 +169,7 @@ def _spans(run: CheckedRun, rate: float) -> tuple[bool, bool]:
     return not whole, full - 1 >= 2 * group - 1
 
 
-def _is_single(run: CheckedRun, rate: float) -> bool:
+def _is_single(run: PinnedRun, rate: float) -> bool:
     """Return whether a pass is certainly one batch: of all records, as somebody counted them."""
     settings = run.settings
     counted = {"sampling.batch", "data.records"} <= run.stated and settings.batch is not None
@@ -179,13 +179,13 @@ def _is_single(run: CheckedRun, rate: float) -> bool:
     return settings.batch == settings.records == run.units and epoch in (None, settings.records)
 
 
-def _has_several_phases(run: CheckedRun) -> bool:
+def _has_several_phases(run: PinnedRun) -> bool:
     if run.event is not None:
         return len(as_stated_draws(run.event) or ()) > 1
     return len(run.settings.phases) > 1
 
 
-def stated_epochs(run: CheckedRun) -> float | None:
+def stated_epochs(run: PinnedRun) -> float | None:
     """Return the epochs that somebody stated of the whole run; None where they are derived."""
     several = bool(run.settings.phases) or run.event is not None
     if several or "schedule.epochs" not in run.stated:
@@ -193,13 +193,13 @@ def stated_epochs(run: CheckedRun) -> float | None:
     return run.settings.epochs
 
 
-def _epochs_are_passes(run: CheckedRun) -> bool:
+def _epochs_are_passes(run: PinnedRun) -> bool:
     """Return whether epochs are passes of all steps, and not those of each client in a round."""
     settings = run.settings
     return settings.clients_rate in (None, 1.0) and settings.unit == "record"
 
 
-def _most_passes(run: CheckedRun, phase: Phase, share: float, fewest: int) -> int:
+def _most_passes(run: PinnedRun, phase: Phase, share: float, fewest: int) -> int:
     by_steps = math.ceil(phase.steps / fewest)
     epochs = stated_epochs(run)
     if _has_several_phases(run):
@@ -218,7 +218,7 @@ def _most_passes(run: CheckedRun, phase: Phase, share: float, fewest: int) -> in
     return by_epochs
 
 
-def _least(run: CheckedRun, phase: Phase, share: float, rate: float) -> tuple[LeastPasses, ...]:
+def _least(run: PinnedRun, phase: Phase, share: float, rate: float) -> tuple[LeastPasses, ...]:
     """Return what happened in each reading of a loader whose draws are `rate` of all records.
 
     A loader keeps its last batch or drops it, and of several batches in a draw those that are left
@@ -260,7 +260,7 @@ def _least(run: CheckedRun, phase: Phase, share: float, rate: float) -> tuple[Le
     return tuple(readings)
 
 
-def _ways_through(run: CheckedRun, phase: Phase, rate: float) -> tuple[LeastPasses, ...]:
+def _ways_through(run: PinnedRun, phase: Phase, rate: float) -> tuple[LeastPasses, ...]:
     """Return one pass of each loader whose draws are `rate` of all records.
 
     The first keeps everything, the second drops its last batch and keeps all groups of batches, the

@@ -81,13 +81,13 @@ def is_log(reading: Reading) -> bool:
 def check_log(log: Reading, readings: Sequence[Reading]) -> CheckResult:
     """Return the verdict of the budget audit of a log; its source is the log or its folder.
 
-    Raises `InvalidInput` where other sources stand beside it, since a log says all by itself.
+    Raises `InvalidInput` where other sources stand next to it, since a log says all by itself.
     """
     from ..budget import audit_budget
 
     if len(readings) > 1:
         raise InvalidInput(
-            "A log of privplan says all by itself, and stands beside other sources.",
+            "A log of privplan says all by itself, and stands with other sources.",
             "What was added could only contradict it.",
             "Check the log alone.",
         )
@@ -95,7 +95,7 @@ def check_log(log: Reading, readings: Sequence[Reading]) -> CheckResult:
     if path.is_file() and path.name != LOG_FILE:
         raise InvalidInput(
             f"{log.source} is a log of privplan under another name.",
-            f"An audit reads `{LOG_FILE}` and what stands beside it.",
+            f"An audit reads `{LOG_FILE}` and what stands next to it.",
             "Give the folder of the run.",
         )
     report = audit_budget(path.parent if path.is_file() else path)

@@ -10,7 +10,7 @@ from typing import Final
 from ...accountant import events as ev
 from ...accountant.errors import Unsupported
 from ..description.run_description import ExtraRelease
-from .checked_run import CheckedRun
+from .pinned_run import PinnedRun
 
 MICROBATCH_SHIFT: Final = 2
 """How many clipping norms the clipped mean of several records moves by, at most, whatever moves
@@ -35,14 +35,14 @@ class LackingFacts(Exception):
         self.keys = keys
 
 
-def noise_draw(run: CheckedRun, noise_multiplier: float) -> ev.Event:
+def noise_draw(run: PinnedRun, noise_multiplier: float) -> ev.Event:
     """Return the event of one noise draw without sampling, as it is described.
 
     Discrete Gaussian noise on a sum of any dimension has the zCDP of Gaussian noise.
     """
     if noise_multiplier == 0.0:
         return ev.NoGuarantee("no noise was drawn")
-    # Bare parameters hold for the relation that is named: a replaced unit moves a sum twice.
+    # Stated parameters hold for the relation that is named: a replaced unit moves a sum twice.
     moved = 2.0 if run.settings.neighbours == "replace-one" else 1.0
     match run.settings.family:
         case "laplace":
@@ -55,7 +55,7 @@ def noise_draw(run: CheckedRun, noise_multiplier: float) -> ev.Event:
     return ev.Gaussian(noise_multiplier)
 
 
-def _laplace_draw(run: CheckedRun, noise_multiplier: float) -> ev.Event:
+def _laplace_draw(run: PinnedRun, noise_multiplier: float) -> ev.Event:
     """Return Laplace noise on a vector of the clipped norm, by the largest l1 norm that it has."""
     norm, coordinates = run.settings.clip_norm, run.settings.dimensions
     if norm in (None, "l1"):
@@ -66,7 +66,7 @@ def _laplace_draw(run: CheckedRun, noise_multiplier: float) -> ev.Event:
     return ev.Laplace(noise_multiplier / longest)
 
 
-def _shown_laplace(run: CheckedRun, noise_multiplier: float) -> ev.Event:
+def _shown_laplace(run: PinnedRun, noise_multiplier: float) -> ev.Event:
     """Return what Laplace noise shows of a vector: one coordinate, or all that move alike."""
     norm, coordinates = run.settings.clip_norm, run.settings.dimensions
     if norm in (None, "l1") or coordinates in (None, 1) or run.settings.method != "full":
@@ -76,7 +76,7 @@ def _shown_laplace(run: CheckedRun, noise_multiplier: float) -> ev.Event:
     return ev.Repeat(coordinates, ev.Laplace(each))
 
 
-def _integer_draw(run: CheckedRun, noise_multiplier: float) -> ev.Event:
+def _integer_draw(run: PinnedRun, noise_multiplier: float) -> ev.Event:
     """Return what discrete Gaussian noise shows: a contribution in one coordinate, an integer."""
     longest = 0 if run.clip is None else math.floor(run.clip)
     if longest == 0 or run.clip is None or noise_multiplier == 0.0:
@@ -118,7 +118,7 @@ def twice_as_far(draw: ev.Event) -> ev.Event:
         return draw
 
 
-def upper_noise(run: CheckedRun, noise_multiplier: float) -> float:
+def upper_noise(run: PinnedRun, noise_multiplier: float) -> float:
     """Return the noise multiplier that is certainly there, given who replied.
 
     Noise that is drawn in shares, one by each party, has replies/expected of its variance where
@@ -129,12 +129,12 @@ def upper_noise(run: CheckedRun, noise_multiplier: float) -> float:
     return noise_multiplier * math.sqrt(run.replies / run.expected_replies)
 
 
-def upper_draw(run: CheckedRun, noise_multiplier: float) -> ev.Event:
+def upper_draw(run: PinnedRun, noise_multiplier: float) -> ev.Event:
     """Return the event of one noise draw that bounds it from above."""
     return clipped_together(run, noise_draw(run, upper_noise(run, noise_multiplier)))
 
 
-def clipped_together(run: CheckedRun, draw: ev.Event) -> ev.Event:
+def clipped_together(run: PinnedRun, draw: ev.Event) -> ev.Event:
     """Return a draw of sums of clipped means, where several records are clipped together.
 
     In batches that are always full a replaced record moves a sum by two norms anyway.  In a
@@ -148,7 +148,7 @@ def clipped_together(run: CheckedRun, draw: ev.Event) -> ev.Event:
     return farther(draw, MICROBATCH_SHIFT)
 
 
-def lower_noise(run: CheckedRun, noise_multiplier: float) -> float:
+def lower_noise(run: PinnedRun, noise_multiplier: float) -> float:
     """Return the largest noise multiplier that there may be, given who replied."""
     # More replies than expected bring more shares of noise.
     spare = 1.0
@@ -159,7 +159,7 @@ def lower_noise(run: CheckedRun, noise_multiplier: float) -> float:
     return noise_multiplier * spare
 
 
-def lower_draw(run: CheckedRun, noise_multiplier: float) -> ev.Event:
+def lower_draw(run: PinnedRun, noise_multiplier: float) -> ev.Event:
     """Return the event of one noise draw that bounds it from below.
 
     Noise on top of what was released is post-processing: no noise, and Gaussian noise too small
@@ -195,7 +195,7 @@ def release_event(release: ExtraRelease) -> ev.Event:
     return ev.Gaussian(release.noise_multiplier)
 
 
-def without_noiseless(run: CheckedRun) -> CheckedRun:
+def without_noiseless(run: PinnedRun) -> PinnedRun:
     """Return the run without the releases that have no noise, or none that is stated."""
     releases = tuple(each for each in run.settings.releases if each.noise_multiplier)
     return replace(run, settings=replace(run.settings, releases=releases))

@@ -17,6 +17,7 @@ from .checked_run import CheckedRun
 from .completions.completion import Choice, Completion, End
 from .completions.subjects import completions
 from .noise_draws import LackingFacts
+from .pinned_run import PinnedRun
 from .stated_event import is_sum_of_draws, samplers_of
 
 UNKNOWN: Final = "unknown"
@@ -130,7 +131,7 @@ def _of_unit(run: CheckedRun) -> Proof:
         return proofs["poisson"]
     proof = _enveloping(known, proofs)
     if run.settings.rate is not None and run.settings.rate < 1.0:
-        # Who says a rate, or a batch, cannot state full batches beside it.
+        # Who says a rate, or a batch, cannot state full batches with it.
         return replace(proof, unsettled=proof.unsettled | {"full"})
     return proof
 
@@ -150,7 +151,7 @@ def _hull_of_units(proofs: Mapping[str, Proof], runs: Mapping[str, CheckedRun]) 
     spread: list[tuple[Completion, Bounds]] = []
     for unit, proof in proofs.items():
         choice = Choice("claim.unit", f"one {unit} is protected", f"claim.unit={unit}")
-        known = proof.spread or ((Completion(runs[unit]), proof.bounds),)
+        known = proof.spread or ((Completion(PinnedRun.of_described(runs[unit])), proof.bounds),)
         spread += [
             (replace(each, choices=(choice, *each.choices)), bounds)
             for each, bounds in known

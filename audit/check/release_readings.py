@@ -1,4 +1,4 @@
-"""Releases beside the sums: which are taken from the batch of a step, and how far each moves.
+"""Releases with the sums: which are taken from the batch of a step, and how far each moves.
 
 Few write whether a loss or a count was taken from the batch or from all of the data (`of_batch`).
 What names a clip, a count, a quantile or a norm may be either; the count that an adaptive clipping
@@ -15,8 +15,8 @@ from typing import Final
 
 from ...accountant import events as ev
 from ..description.run_description import ExtraRelease
-from .checked_run import CheckedRun
 from .noise_draws import about_clip, farther, release_event
+from .pinned_run import PinnedRun
 
 SUMMED: Final = 1e-12
 """Relative rounding of the noise of two releases as one, downward."""
@@ -82,7 +82,7 @@ def may_be_of_batches(release: ExtraRelease) -> bool:
     return release.count > 1 if release.of_batch is None else release.of_batch
 
 
-def moved_in_a_batch(run: CheckedRun, method: str) -> float:
+def moved_in_a_batch(run: PinnedRun, method: str) -> float:
     """Return how far a unit moves what is released of a batch, in bounds of one contribution.
 
     Where batches are always full, another unit is there in its stead; a draw of several batches may
@@ -170,11 +170,11 @@ def with_releases(draw: ev.Event, released: Sequence[ExtraRelease], method: str)
 
 
 def shown_with(
-    run: CheckedRun, draw: ev.Event, released: Sequence[ExtraRelease], method: str
+    run: PinnedRun, draw: ev.Event, released: Sequence[ExtraRelease], method: str
 ) -> ev.Event:
     """Return the draw of a step with what else is certainly shown of its batch.
 
-    A count moves by 1 at most, also where a sum moves by two norms, between two units.  So beside
+    A count moves by 1 at most, also where a sum moves by two norms, between two units.  So with
     such sums it is left out, unless each step has it of all the data.
     """
     replaced = run.settings.neighbours == "replace-one"
@@ -191,7 +191,7 @@ def least_moved(event: ev.Event) -> ev.Event:
     return event
 
 
-def released_under(run: CheckedRun, release: ExtraRelease, relation: str) -> ev.Event:
+def released_under(run: PinnedRun, release: ExtraRelease, relation: str) -> ev.Event:
     """Return a release as it moves under the stated relation, for an event under another."""
     event = release_event(release)
     if run.settings.neighbours == "replace-one" and relation != "replace-one":
@@ -200,6 +200,6 @@ def released_under(run: CheckedRun, release: ExtraRelease, relation: str) -> ev.
 
 
 def shown_under(release: ExtraRelease, relation: str) -> ev.Event:
-    """Return what a release certainly shows beside an event under a relation."""
+    """Return what a release certainly shows with an event under a relation."""
     event = release_event(release)
     return ev.Repeat(release.count, least_moved(event) if relation == "replace-one" else event)

@@ -43,11 +43,11 @@ def result_json(result: CheckResult) -> dict[str, object]:
     """Return the JSON object of a result; infinite numbers are floats still.
 
     `verdict`, `proven`, `claimed`, `delta`, `reproduced_by`, `causes`, `missing` and `facts` are
-    the contract.  Beside it stand `currency` (epsilon, rho or mu, which `claimed` and `proven` are
+    the contract.  Next to it stand `currency` (epsilon, rho or mu, which `claimed` and `proven` are
     of), `claimed_rounding` (half of the last printed digit, 0 for an exact number: the claim is
     compared after rounding it up by that), `conventions` (what nobody mentioned), `deciding` (runs
     that the description allows and that disagree), `waits_for` (the missing facts that the verdict
-    waits for), `other_claims` (verdicts about rho or mu beside epsilon) and `rules` (each hazard
+    waits for), `other_claims` (verdicts about rho or mu besides epsilon) and `rules` (each hazard
     rule of privplan's own logs -> the cause that it is looked for as, or "not applicable").
     """
     return {

@@ -15,19 +15,19 @@ from ...accountant import events as ev
 from ...accountant.amplification.occurrences import presence
 from ...accountant.guarantee import Neighbours
 from .bounding_event import BoundingEvent, LowerEnd, PhaseDraws, RunEvents
-from .checked_run import CheckedRun
 from .kept_records import ROUNDING, most_occurrences
 from .noise_draws import farther, twice_as_far
+from .pinned_run import PinnedRun
 from .shuffled_events import allocated, shuffled
 
-Sampler = Callable[[CheckedRun, PhaseDraws], RunEvents]
+Sampler = Callable[[PinnedRun, PhaseDraws], RunEvents]
 
 
 POPULATION_KEYS: Final = {"record": "data.records", "user": "data.users", "silo": "data.silos"}
 """Which key says how many units there are."""
 
 
-def _upper_relation(run: CheckedRun) -> Neighbours:
+def _upper_relation(run: PinnedRun) -> Neighbours:
     """Return the relation of a sampled upper event: what is clipped with zero is no zero."""
     together = run.settings.microbatches > 1 and run.settings.neighbours == "zero-out"
     return "replace-one" if together else run.relation
@@ -43,7 +43,7 @@ def _in_separate_batches(draws: PhaseDraws, draw: ev.Event) -> ev.Event:
     return ev.Repeat(draws.phase.steps, ev.Group(draws.batches, ev.Poisson(draws.phase.rate, draw)))
 
 
-def _poisson(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
+def _poisson(run: PinnedRun, draws: PhaseDraws) -> RunEvents:
     """Return Poisson samples: one in each noise draw, or several that are drawn independently."""
     steps = draws.phase.steps
     seen = ev.ClientSampled if run.presence_is_seen else ev.Poisson
@@ -58,7 +58,7 @@ def _poisson(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
     )
 
 
-def full(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
+def full(run: PinnedRun, draws: PhaseDraws) -> RunEvents:
     steps, relation = draws.phase.steps, run.relation
     return RunEvents(
         (BoundingEvent(ev.Repeat(steps, farther(draws.upper, draws.batches)), relation),),
@@ -66,7 +66,7 @@ def full(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
     )
 
 
-def _fixed_size(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
+def _fixed_size(run: PinnedRun, draws: PhaseDraws) -> RunEvents:
     """Return batches of a fixed size, of units or of their records, rounded outward.
 
     Where several batches are in a draw, each may have the record, in another's stead.
@@ -87,7 +87,7 @@ def _fixed_size(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
 
 
 def _in_several_fixed_batches(
-    run: CheckedRun, draws: PhaseDraws, sizes: tuple[int, ...]
+    run: PinnedRun, draws: PhaseDraws, sizes: tuple[int, ...]
 ) -> ev.Event:
     """Return steps that each sum several batches of a fixed size, drawn independently.
 
@@ -107,7 +107,7 @@ def _in_several_fixed_batches(
     return ev.Repeat(draws.phase.steps, seen)
 
 
-def _least_fixed(run: CheckedRun, draws: PhaseDraws, size: int) -> LowerEnd:
+def _least_fixed(run: PinnedRun, draws: PhaseDraws, size: int) -> LowerEnd:
     """Return what fixed batches of `size` units show: one in a noise draw, or several."""
     batch = math.floor(draws.lower_rate * size * (1.0 + ROUNDING))
     if batch == 0:
@@ -119,23 +119,19 @@ def _least_fixed(run: CheckedRun, draws: PhaseDraws, size: int) -> LowerEnd:
     if draws.batches == 1:
         fixed = ev.Repeat(steps, ev.FixedSize(batch, size, draws.lower))
         return (BoundingEvent(fixed, relation),)
-    # Beside records at the other bound, each presence moves the sum from one to the other.
+    # With records at the other bound, each presence moves the sum from one to the other.
     draw = draws.lower if relation == "zero-out" else twice_as_far(draws.lower)
     parts = ev.Group(draws.batches, ev.Poisson(batch / size, draw))
     return (BoundingEvent(ev.Repeat(steps, parts), "add-remove"),)
 
 
-def _populations(run: CheckedRun) -> tuple[int, ...]:
+def _populations(run: PinnedRun) -> tuple[int, ...]:
     """Return what batches may be drawn from: units, or all records of users who have several."""
-    settings = run.settings
-    sizes = [run.drawn_from]
-    several = settings.records_per_user is not None and not run.uncounted
-    if settings.unit == "user" and settings.sampled != "records" and several:
-        sizes.append(settings.records)
+    sizes = (run.drawn_from, run.design.counted)
     return tuple(dict.fromkeys(size for size in sizes if size is not None))
 
 
-def _lacking_population(run: CheckedRun, lower: tuple[LowerEnd, ...]) -> RunEvents:
+def _lacking_population(run: PinnedRun, lower: tuple[LowerEnd, ...]) -> RunEvents:
     """Return what is known of batches whose population nobody counted: the lower end alone."""
     key = POPULATION_KEYS[run.settings.unit]
     if run.settings.sampled == "records":
@@ -152,7 +148,7 @@ def batch_of(size: int, rate: float) -> int:
     return min(size, max(1, math.ceil(rate * size * (1.0 - ROUNDING))))
 
 
-def _with_replacement(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
+def _with_replacement(run: PinnedRun, draws: PhaseDraws) -> RunEvents:
     """Return batches that are drawn with replacement, of units; rounded outward.
 
     Where a unit has several records, and for what is no single release, a batch counts as moved by
@@ -191,7 +187,7 @@ def _with_replacement(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
 _SINGLE_RELEASES: Final = (ev.Gaussian, ev.Laplace, ev.DiscreteGaussian, ev.DiscreteLaplace)
 
 
-def _not_amplified(run: CheckedRun, draws: PhaseDraws, units: int) -> RunEvents:
+def _not_amplified(run: PinnedRun, draws: PhaseDraws, units: int) -> RunEvents:
     """Return sums that a record moves as often as it was drawn, without amplification.
 
     Draws of the record are exchanged for draws of others, which moves each by two norms (by one
@@ -217,14 +213,14 @@ def _not_amplified(run: CheckedRun, draws: PhaseDraws, units: int) -> RunEvents:
     )
 
 
-def _present(run: CheckedRun, draws: PhaseDraws, rate: float) -> ev.Event:
+def _present(run: PinnedRun, draws: PhaseDraws, rate: float) -> ev.Event:
     """Return steps that a record is in with the probability of one or more of a batch's draws."""
     if run.drawn_from is not None and math.floor(rate * run.drawn_from * (1.0 + ROUNDING)) == 0:
         return _attained_in_one_step(draws)
     return ev.Repeat(draws.phase.steps, ev.Poisson(presence_in(run, rate), draws.lower))
 
 
-def presence_in(run: CheckedRun, rate: float) -> float:
+def presence_in(run: PinnedRun, rate: float) -> float:
     """Return the probability that a batch, drawn with replacement, has a record at least once."""
     if run.drawn_from is None:
         # 1 - (1 - 1/n)^(rate n) is never below that, whatever n is.
@@ -233,7 +229,7 @@ def presence_in(run: CheckedRun, rate: float) -> float:
     return min(rate, presence(batch, run.drawn_from)) if batch > 0 else rate
 
 
-def _weighted(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
+def _weighted(run: PinnedRun, draws: PhaseDraws) -> RunEvents:
     """Return sums without amplification: the heaviest record may be in every batch.
 
     A draw by weights without the record is the same draw with one other record in its stead, so a

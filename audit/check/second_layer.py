@@ -12,7 +12,7 @@ from ..reproduction.matching import is_target
 from ..reproduction.reproduction import Reproduction, with_few_phases
 from ..reproduction.search import common_accountants, neighbourhood, same_settings
 from .checked_run import CheckedRun
-from .standing import Standing
+from .claim_status import ClaimStatus
 
 MOST_RECOMPUTED: Final = 8
 """How many of the runs that a description allows are asked for the number."""
@@ -35,7 +35,7 @@ class Recomputation:
 
 
 def recompute(
-    run: CheckedRun, stands: Standing, allowed: tuple[RunSettings, ...] = ()
+    run: CheckedRun, stands: ClaimStatus, allowed: tuple[RunSettings, ...] = ()
 ) -> Recomputation:
     """Return what reproduces the claim of a run; nothing for claims of rho or mu.
 

@@ -9,16 +9,16 @@ from typing import Final
 from ...accountant import events as ev
 from ...accountant.amplification.occurrences import presence
 from .bounding_event import BoundingEvent, LowerEnd, PhaseDraws, RunEvents
-from .checked_run import CheckedRun
 from .kept_records import ROUNDING
 from .loader_passes import LeastPasses, LoaderPasses, passes_of
 from .noise_draws import farther, twice_as_far
+from .pinned_run import PinnedRun
 
 LARGEST_TESTED_DELTA: Final = 1e-4
 """Up to this delta the test on large sums is the stronger of the two directions."""
 
 
-def shuffled(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
+def shuffled(run: PinnedRun, draws: PhaseDraws) -> RunEvents:
     """Return epochs of shuffled batches: rounded up for the upper event, down for the lower."""
     passes = passes_of(run, draws.phase)
     relation = run.relation
@@ -77,11 +77,11 @@ def _within_passes(passes: LoaderPasses, least: LeastPasses) -> LeastPasses:
     return replace(least, passes=least.passes if passes.inside else 0, whole=False)
 
 
-def _least_passes(run: CheckedRun, draws: PhaseDraws, least: LeastPasses) -> LowerEnd:
+def _least_passes(run: PinnedRun, draws: PhaseDraws, least: LeastPasses) -> LowerEnd:
     """Return what a reading shows: all batches of its passes, or one of each pass.
 
     With zeros besides, the batch that a record is in is hidden among all: random allocation.  A
-    loader that drops what is left keeps batches of one size, so beside records at the other
+    loader that drops what is left keeps batches of one size, so with records at the other
     bound (or at zero, where the neighbour is zero) one batch moves; and only if the record is kept.
     """
     relation = run.relation
@@ -122,7 +122,7 @@ def _least_passes(run: CheckedRun, draws: PhaseDraws, least: LeastPasses) -> Low
     return (BoundingEvent(shuffled, relation), BoundingEvent(alone, "add-remove"))
 
 
-def allocated(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
+def allocated(run: PinnedRun, draws: PhaseDraws) -> RunEvents:
     """Return passes in each of which a record is in one batch, drawn by itself: it moves no other.
 
     Nothing is counted as amplified above.
@@ -135,7 +135,7 @@ def allocated(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
     )
 
 
-def _least_allocated(run: CheckedRun, draws: PhaseDraws, least: LeastPasses) -> LowerEnd:
+def _least_allocated(run: PinnedRun, draws: PhaseDraws, least: LeastPasses) -> LowerEnd:
     """Return what a reading of allocated passes shows: all batches of a pass, or its first one."""
     records = run.settings.records_per_user or 1
     several = run.settings.unit == "user" and records > 1

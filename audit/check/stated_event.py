@@ -1,4 +1,4 @@
-"""Runs whose whole event was given: what it proves beside the facts that it does not say."""
+"""Runs whose whole event was given: what it proves with the facts that it does not say."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from .checked_run import CheckedRun
 from .completions.facts import periods
 from .events import of_unit, unit_conditions
 from .flattening import as_stated_draws
+from .pinned_run import PinnedRun
 from .release_readings import released_under
 
 SAMPLERS: Final = {
@@ -33,7 +34,7 @@ def is_sum_of_draws(run: CheckedRun) -> bool:
     return run.event is not None and as_stated_draws(run.event) is not None
 
 
-def whole_event(run: CheckedRun, *, sampled: bool = True) -> RunEvents:
+def whole_event(run: PinnedRun, *, sampled: bool = True) -> RunEvents:
     """Return the bounds of an event that no settings express; without its samples if told so.
 
     Releases, starts, periods and tuned runs are composed around it.
@@ -61,7 +62,7 @@ def whole_event(run: CheckedRun, *, sampled: bool = True) -> RunEvents:
 
 
 def event_conditions(event: ev.Event) -> list[str]:
-    """Return the sentences that an event rests on, whatever runs beside it."""
+    """Return the sentences that an event rests on, whatever runs with it."""
     kinds = {type(part) for part in _parts(event)}
     sentences = {ev.DiscreteGaussian: INTEGER_SUMS, ev.RandomAllocation: ALLOCATED}
     return [sentence for kind, sentence in sentences.items() if kind in kinds]
@@ -87,7 +88,7 @@ def _parts(event: ev.Event) -> tuple[ev.Event, ...]:
     return (event, *(part for each in inner for part in _parts(each)))
 
 
-def beside_the_event(run: CheckedRun) -> str:
+def unaccounted_by_event(run: PinnedRun) -> str:
     """Return the stated fact that changes what ran and that the event does not say, or nothing."""
     settings = run.settings
     if run.beyond_event:
@@ -115,7 +116,7 @@ def beside_the_event(run: CheckedRun) -> str:
     return ""
 
 
-def _unsaid_of_contributions(run: CheckedRun, event: ev.Event) -> str | None:
+def _unsaid_of_contributions(run: PinnedRun, event: ev.Event) -> str | None:
     """Return the stated fact about contributions that an event leaves out; None where none is."""
     settings = run.settings
     of_laplace = any(isinstance(part, ev.Laplace) for part in _parts(event))
@@ -134,7 +135,7 @@ def _holds(event: ev.Event) -> bool:
     return isinstance(event, ev.Compose) or isinstance(getattr(event, "event", None), ev.Event)
 
 
-def _is_of_clients(run: CheckedRun) -> bool:
+def _is_of_clients(run: PinnedRun) -> bool:
     """Return whether a stated event samples whole clients, at the rate that is stated of these."""
     settings = run.settings
     if settings.unit == "record" or settings.records_per_user is not None or run.event is None:

@@ -4,29 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Final
 
 from ...accountant import events as ev
 from .bounding_event import BoundingEvent, PhaseDraws, RunEvents
-from .checked_run import CheckedRun
 from .loader_passes import passes_of
-from .noise_draws import LackingFacts
+from .pinned_run import PinnedRun
 from .release_readings import JOINTLY_ACCOUNTED
 from .sampler_events import METHODS, Sampler, full, presence_in
 
-RATE_TOLERANCE: Final = 1e-6
-"""How far a stated rate may be from a quotient that it is, relatively."""
 
-
-def sampler_of(run: CheckedRun, method: str) -> Sampler:
+def sampler_of(run: PinnedRun, method: str) -> Sampler:
     """Return what bounds a phase: by the way of drawing, and by who is protected."""
     settings = run.settings
     if draws_records_of_silos(run):
         return _silo
-    batches_of_records = settings.clients_rate is None and of_records(run)
-    is_said = settings.records_per_user is not None or settings.sampled is not None
-    if settings.unit == "user" and method != "full" and batches_of_records and not is_said:
-        raise LackingFacts("data.records_per_user")
     of_draws = settings.rate is not None or bool(settings.phases)
     if settings.clients_rate is not None and not of_draws:
         # Batches of a fixed size are filled by others, so that a lower rate may move more.
@@ -44,40 +35,12 @@ def sampler_of(run: CheckedRun, method: str) -> Sampler:
     return METHODS[method]
 
 
-def draws_records_of_silos(run: CheckedRun) -> bool:
-    """Return whether a silo is protected, and batches may be of records: no sample hides it.
-
-    A rate, or a batch, counts silos only where somebody says that units are drawn as wholes.
-    """
-    settings = run.settings
-    if settings.unit != "silo" or settings.sampled == "records":
-        return settings.unit == "silo"
-    counted = "sampling.batch" in run.stated and not of_records(run)
-    of_silos = counted and settings.sampled == "users" and settings.users is None
-    return settings.clients_rate is None and not of_silos
+def draws_records_of_silos(run: PinnedRun) -> bool:
+    """Return whether a silo is protected, and a draw does not count silos: no sample hides it."""
+    return run.settings.unit == "silo" and run.design.drawn != "silos"
 
 
-def of_records(run: CheckedRun) -> bool:
-    """Return whether batches are batches of records, though the unit is more than a record."""
-    settings = run.settings
-    units = run.units
-    if units is None:
-        counted = settings.records is not None and settings.batch is not None
-        return counted or settings.unit == "silo"
-    batch, rate, records = settings.batch, settings.rate, settings.records
-    if batch is None:
-        return False
-    if batch > units:
-        return True
-    both = {"sampling.rate", "sampling.batch"} <= run.stated
-    if not both or rate is None or records is None or records == units:
-        return False
-    # A rate that was stated besides tells of what the batch is a share.
-    tells = [abs(batch / size - rate) <= RATE_TOLERANCE * rate for size in (units, records)]
-    return tells == [False, True]
-
-
-def _silo(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
+def _silo(run: PinnedRun, draws: PhaseDraws) -> RunEvents:
     """Return a silo that is there in every step: a sample of its records does not hide it.
 
     Batches of a fixed size are filled up with records of other silos where one has fewer, and how
@@ -106,19 +69,16 @@ def _silo(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
     )
 
 
-def silo_may_be_drawn_again(run: CheckedRun) -> bool:
+def silo_may_be_drawn_again(run: PinnedRun) -> bool:
     """Return whether one noise draw may have a silo more than once, for all that is said.
 
     So it is with silos that are drawn again, and with several batches of a shuffled loader.  Where
     batches are certainly of records, what a silo adds to one draw is clipped as a whole.
     """
     settings = run.settings
-    counted = "sampling.batch" in run.stated and settings.records is not None
-    records = settings.sampled == "records" or (
-        settings.sampled is None and counted and of_records(run)
-    )
     again = "with-replacement" in (settings.method, settings.weighted_draws)
-    return (again and not records) or (settings.method == "shuffled" and settings.accumulation > 1)
+    several = settings.method == "shuffled" and settings.accumulation > 1
+    return several or (again and run.design.takes_wholes)
 
 
 def _client(method: Sampler) -> Sampler:
@@ -128,7 +88,7 @@ def _client(method: Sampler) -> Sampler:
     to step the draw of clients need not be fresh, so only one step bounds it from below.
     """
 
-    def events(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
+    def events(run: PinnedRun, draws: PhaseDraws) -> RunEvents:
         each = method(run, draws)
         rate = (run.settings.clients_rate or 1.0) * _least_presence(run, draws, method)
         once = BoundingEvent(ev.Poisson(rate, draws.lower), "add-remove", once=True)
@@ -150,7 +110,7 @@ def _record_of_client(method: Sampler) -> Sampler:
     A record may be in all of its steps, or in hardly any: nothing shows it for certain.
     """
 
-    def events(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
+    def events(run: PinnedRun, draws: PhaseDraws) -> RunEvents:
         each = method(run, draws)
         nothing = BoundingEvent(ev.Pure(0.0), "add-remove")
         sentences = (
@@ -174,7 +134,7 @@ def _client_in_batches(method: Sampler) -> Sampler:
     client at a rate that nobody said, where draws are not independent.
     """
 
-    def events(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
+    def events(run: PinnedRun, draws: PhaseDraws) -> RunEvents:
         each = method(run, draws)
         often = ev.NoGuarantee("how often a unit of a client is drawn, and what moves, is not said")
         shown: ev.Event = ev.Poisson(draws.lower_rate, draws.lower)
@@ -186,7 +146,7 @@ def _client_in_batches(method: Sampler) -> Sampler:
     return events
 
 
-def _least_presence(run: CheckedRun, draws: PhaseDraws, method: Sampler) -> float:
+def _least_presence(run: PinnedRun, draws: PhaseDraws, method: Sampler) -> float:
     """Return the least probability that a full draw of a client has a record of it."""
     if method is METHODS["shuffled"]:
         least = passes_of(run, draws.phase).least

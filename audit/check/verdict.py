@@ -59,7 +59,7 @@ def verdict_of(case: CheckCase) -> Verdict:
     """
     if case.run.contradictions:
         return "unverifiable"
-    match case.standing:
+    match case.status:
         case "false":
             return "false"
         case "holds":

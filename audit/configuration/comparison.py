@@ -15,9 +15,10 @@ from ...accountant.errors import InvalidInput, PrivplanError
 from ...accountant.records import Reach, RoundIntent, RoundRelease
 from ...accountant.records.field_codec import LATER
 from ...fl.declarations.declaration import HELD_OUT, NORMALISE
-from ...fl.frame import expected_log, expected_opening, expected_votes
+from ...fl.frame import expected_log, expected_opening
 from ...fl.frame.expected_log import NotStated
 from ...fl.frame.expected_opening import AtMost
+from ...fl.settings.logged_tables import is_of_loop
 from ..ledger.entries import Ledger, SpentIntent
 from .first_line import Comparison, Difference, sentence_of, shown
 from .logged_configuration import LoggedConfiguration
@@ -86,7 +87,8 @@ class _LogComparison:
     def everything(self) -> None:
         """Compare the first line, the recoveries, the phases, and every round."""
         self.differences += self.given.lacking
-        if not self.ledger.opened.configuration:
+        opened = self.ledger.opened
+        if not opened.configuration or is_of_loop(opened):
             return
         for where, source in self.given.absurd:
             self.differences.append(Difference(where, "what no run can have", source, 1))
@@ -283,7 +285,7 @@ class _LogComparison:
     ) -> expected_log.ExpectedPhase:
         """Return what votes state with what of them reaches whom, where that is known."""
         try:
-            reaches = expected_votes.reaches_of_votes(self.given, intent, phase)
+            reaches = expected_opening.reaches_of_votes(self.given, intent, phase)
         except NotStated as missing:
             self.missing.append(f"reaches of {intent.phase}: {missing}")
             return phase

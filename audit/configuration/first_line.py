@@ -15,8 +15,8 @@ from ...accountant.records import RunOpen
 from ...accountant.toml_source import toml_tables
 from ...fl.declarations.registry import exactly_named
 from ...fl.declarations.toml_keys import UNLOGGED_KEYS, may_be_unlogged
-from ...fl.settings.file import content_of, parse
-from ...fl.settings.logged_tables import tables_in
+from ...fl.settings.logged_tables import is_of_loop, tables_in
+from ...fl.settings.toml_file import content_of, parse
 
 CONFIG_FILE: Final = "config.toml"
 
@@ -80,6 +80,8 @@ def missing_from_first_line(opened: RunOpen) -> tuple[Difference, ...]:
         return ()
     if not opened.configuration:
         return (_taken("the configuration"),)
+    if is_of_loop(opened):
+        return ()  # the plan of a loop is no configuration of ours
     taken_out = []
     for name, cls in tables_in(opened.configuration).items():
         source = opened.configuration.get(name, {})

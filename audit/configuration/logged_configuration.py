@@ -18,7 +18,7 @@ from ...fl.declarations.registry import declaration_of, exactly_named, keys_by_t
 from ...fl.declarations.toml_keys import CODE_DIGESTS, UNLOGGED_KEYS, may_be_unlogged
 from ...fl.frame import expected_log, expected_opening
 from ...fl.frame.expected_log import NotStated
-from ...fl.settings.logged_tables import idle_tables, tables_in
+from ...fl.settings.logged_tables import idle_tables, is_of_loop, tables_in
 from .first_line import ADDED_KEYS, MAX_VALUE_CHARACTERS, is_current, missing_from_first_line
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class LoggedConfiguration:
         self.not_stated: list[str] = []
         self.absurd: list[tuple[str, str]] = []
         self.lacking = missing_from_first_line(opened)
-        source = opened.configuration
+        source = {} if is_of_loop(opened) else opened.configuration
         tables, idle = tables_in(source), idle_tables(source)
         if not source:
             if not self.lacking:
@@ -135,7 +135,7 @@ class LoggedConfiguration:
 
     def __call__(self, table: str, key: str) -> Any:
         """Return the value of a key; raise `NotStated` where there is none."""
-        if not self._opened.configuration:
+        if not self._opened.configuration or is_of_loop(self._opened):
             raise NotStated("configuration")
         if (table, key) not in self._values:
             raise NotStated(f"[{table}] {key}")

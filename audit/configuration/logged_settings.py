@@ -18,15 +18,15 @@ from typing import Any, Final
 from ...accountant import events as ev
 from ...accountant.account import account
 from ...accountant.decoding import field_types
-from ...accountant.errors import InvalidInput
+from ...accountant.errors import InvalidInput, Unsupported
 from ...accountant.records import RunOpen
 from ...fl.declarations.registry import declaration_of, exactly_named
 from ...fl.declarations.toml_keys import UNLOGGED_KEYS
 from ...fl.observers.names import SILO, SILO_WITH_RECORDS
 from ...fl.running.resumption import require_same_settings
-from ...fl.settings.file import content_of, parse
-from ...fl.settings.logged_tables import idle_tables, tables_in
+from ...fl.settings.logged_tables import idle_tables, is_of_loop, tables_in
 from ...fl.settings.schema import NO_TRAINING, Settings
+from ...fl.settings.toml_file import content_of, parse
 from .first_line import CONFIG_FILE, compare_with_file, sentence_of
 from .logged_configuration import in_range, logged_value, refused
 
@@ -41,6 +41,12 @@ def settings_in(opened: RunOpen) -> Settings:
     """
     if not opened.configuration:
         raise refused("The log does not say how its run was configured.")
+    if is_of_loop(opened):
+        raise Unsupported(
+            "The log is of a training loop that privplan did not run, so nothing can be rehearsed.",
+            "An attack repeats a run with canaries, and this one inserted none.",
+            "For counts of an audit of your own: privplan audit counts.",
+        )
     tables = tables_in(opened.configuration)
     idle = idle_tables(opened.configuration)
     unknown = sorted(name for name in opened.configuration if name not in (*tables, *idle))

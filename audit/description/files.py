@@ -119,7 +119,7 @@ def _json_object(text: str) -> dict[str, Any]:
 
 OPTION: Final = "--set"
 EXAMPLE: Final = "Write --set KEY=VALUE, such as --set sampling.method=shuffled."
-BARE_NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+PLAIN_NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 MAX_OPTION_CHARACTERS: Final = 10_000
 
 
@@ -159,11 +159,11 @@ def _value(name: str, text: str) -> object:
     except InvalidInput:
         raise
     except (ValueError, RecursionError):
-        return _bare_number(text)
+        return _plain_number(text)
     # A line break in the text would begin another key.
     return parsed["value"] if set(parsed) == {"value"} else text
 
 
-def _bare_number(text: str) -> object:
+def _plain_number(text: str) -> object:
     """Return a number that TOML writes otherwise, such as .5; or the text as it is."""
-    return exact_decimal(text) if BARE_NUMBER.fullmatch(text) else text
+    return exact_decimal(text) if PLAIN_NUMBER.fullmatch(text) else text

@@ -33,11 +33,14 @@ def kinds_of_batch(working: WorkingFacts) -> tuple[str, ...]:
     match working.word("sampling.sampled", ""):
         case "records":
             return ("data.records",)
-        case "users" if unit != "silo":
+        case "users" if unit == "user":
             return ("data.users",)
+        case "users" if unit == "record":
+            return ("data.users", "data.records")
     if unit == "silo":
         return ("data.silos", "data.users", "data.records")
-    if unit == "user" or "data.users" in working:
+    several = (working.count("data.records_per_user") or 1) > 1
+    if unit == "user" or "data.users" in working or several:
         return ("data.users", "data.records")
     return ("data.records",)
 
@@ -57,7 +60,7 @@ def population_key(working: WorkingFacts) -> str | None:
     again = working.word("sampling.method", "unknown") == "with-replacement"
     unit = OF_UNIT.get(working.word("claim.unit", "record"), "data.records")
     keys: tuple[str, ...] = (unit, "data.records")
-    if working.word("sampling.sampled", "") == "records" and "data.records" in working:
+    if working.word("sampling.sampled", "") == "records":
         keys = ("data.records",)
     elif working.word("sampling.sampled", "") == "users" and unit == "data.records":
         keys = ("data.users",)

@@ -111,7 +111,7 @@ def _are_passes(working: WorkingFacts) -> bool:
     if clients is not None and clients != 1.0:
         return False
     sampled, unit = working.word("sampling.sampled", ""), working.word("claim.unit", "record")
-    single = unit == "user" and working.count("data.records_per_user") == 1
+    single = unit != "silo" and working.count("data.records_per_user") == 1
     if sampled == "records" or single:
         return True
     return sampled != "users" and population_key(working) not in OF_UNIT.values()
@@ -170,7 +170,7 @@ def _range_of_batches(working: WorkingFacts, batches: Fraction) -> tuple[Fractio
     batch = working.facts.get(BATCH)
     counted = batch is not None and batch.provenance != "derived"
     if not (counted and epoch_size(working) is not None) and rate and 0.0 < half_unit < rate:
-        # A float of a rate can lie beside the exact quotient by its own rounding.
+        # A float of a rate can lie next to the exact quotient by its own rounding.
         low = min(low, 1 / (Fraction(rate) + Fraction(half_unit)))
         high = max(high, 1 / (Fraction(rate) - Fraction(half_unit)))
     of_epoch, key = working.count(EPOCH_RECORDS), population_key(working)

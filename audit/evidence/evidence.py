@@ -269,11 +269,14 @@ class Evidence(Rounds):
             cost, times = None if silent else event, count
             same = event if event in held else nearly_equal_event(event, held)
             for kind, parts in held[same] if same is not None else ():
-                counted = self._counted(kind, observer, stated=stated)
+                counted, needed = self._counted(kind, observer, stated=stated), -(-count // parts)
+                # Of a round that is one event so many times, each of them is counted by itself.
+                if isinstance(counted, ev.Repeat) and counted.count == parts:
+                    counted, needed = counted.event, count
                 # The weakest of the kinds that may stand for a planned event; a round of several
                 # events is counted once for each `parts` of them, rounded up.
                 if cost is None or not covers(cost, counted, 0.0):
-                    cost, times = counted, -(-count // parts)
+                    cost, times = counted, needed
             if cost is None and known != observer:
                 cost = ev.NoGuarantee(f"the plan does not say what {observer!r} sees of the rest")
             cost = cost or event

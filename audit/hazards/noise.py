@@ -204,6 +204,9 @@ def seeded(evidence: Evidence) -> Match | None:
 CIPHERS: Final = ("chacha20",)
 """Ciphers whose streams are known to be as good as random; runs here draw from no other."""
 
+ORDINARY_GENERATORS: Final = ("mt19937", "philox")
+"""Generators of other libraries that draw from a state that nobody chose, and are no ciphers."""
+
 
 @rule(
     "unknown-cipher",
@@ -213,7 +216,7 @@ CIPHERS: Final = ("chacha20",)
     "predict.",
 )
 def unknown_cipher(evidence: Evidence) -> Match | None:
-    """Fire where noise is said to come from a cipher that is none of `CIPHERS`."""
+    """Fire where noise comes from none of `CIPHERS`; of an ordinary generator it is a warning."""
     stated = [(1, evidence.ledger.opened.randomness.cipher)]
     stated += [
         (recovery.number, recovery.record.randomness.cipher)
@@ -222,6 +225,16 @@ def unknown_cipher(evidence: Evidence) -> Match | None:
     bad = [(number, cipher) for number, cipher in stated if cipher not in CIPHERS]
     if not bad:
         return None
+    if all(cipher in ORDINARY_GENERATORS for _, cipher in bad):
+        return Match(
+            f"The noise was drawn from an ordinary generator, {bad[0][1]}.",
+            tuple(number for number, _ in bad),
+            severity="warning",
+            why="Its state can be computed from enough of its output, and with it all noise that "
+            "was drawn and will be.",
+            next_step="Draw noise from the operating system, or through a cipher. The numbers here "
+            "are those of noise that nobody can predict.",
+        )
     return Match(
         f"The noise is said to come from the cipher {bad[0][1]!r:.60}; known is "
         f"{', '.join(CIPHERS)}.",

@@ -16,12 +16,11 @@ from ...accountant.records import AuditResult, Evaluation, RunOpen
 from ...fl.declarations.registry import exactly_named
 from ...fl.frame.held_out_score import HeldOutScore
 from ...fl.log.reader import NEXT, UNBEGUN, WHY, BadLine, log_of
-from ..budget import BudgetReport, Entry, Evidence, Ledger, audit_ledger
-from ..budget.auditing import chain_of, folder_facts
+from ..budget import BudgetReport, Evidence, Ledger, audit_ledger
+from ..budget.auditing import chain_of, folder_facts, verified_entries
 from ..ledger.phases import score_of
 from ..measurement import Measurement
 from ..results import Result, result_of
-from ..verify import verify
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -108,13 +107,7 @@ def read(
     Raises `InvalidInput` where there is no log, and `BadLine` where its chain is broken: a page
     about a log that somebody changed would lend it a good appearance.
     """
-    entries: list[Entry] = []
-    verified = verify(
-        folder,
-        public_key,
-        expected_head=expected_head,
-        each=lambda line: entries.append(Entry(line.number, line.seq, line.record)),
-    )
+    verified, entries = verified_entries(folder, public_key, expected_head)
     if verified.first_bad is not None:
         raise BadLine(log_of(folder), *verified.first_bad)
     if not entries:

@@ -119,7 +119,7 @@ def check(_: typer.Context, asked: DataCheckRequest) -> Report:
     """
     from ...accountant.errors import InvalidInput
     from ...fl.declarations.toml_key import TABLE
-    from ...fl.settings.file import read_settings
+    from ...fl.settings.toml_file import read_settings
 
     data = read_settings(asked.configuration).data
     if data.name != TABLE:

@@ -54,7 +54,7 @@ def init(_: typer.Context, asked: InitRequest) -> Report:
             ) from None
     with naming_install_command("fl"):
         from ...fl.network.flower_app import BUNDLE_FOLDER, PLAN_FILE, write_app
-        from ...fl.settings.file import content_of
+        from ...fl.settings.toml_file import content_of
 
         app = Path(asked.out)
         config = content_of(Path(asked.config)).decode("utf-8-sig")

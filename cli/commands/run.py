@@ -92,8 +92,8 @@ def _executed(asked: RunRequest) -> Report:
         # Collected before the first round, while nothing is spent.
         warnings = warnings_of(ready.prepared)
         with _progress_bar(ready, shown=not (asked.as_json or asked.quiet)) as tell:
-            result = execute_ready(ready, tell)
-    return report_of(ready, result, ready.writer.head, warnings)
+            result, unnoted = execute_ready(ready, tell)
+    return report_of(ready, result, ready.writer.head, (*warnings, *unnoted))
 
 
 def _forecast(asked: RunRequest) -> Report:

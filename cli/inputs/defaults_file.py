@@ -16,10 +16,12 @@ from ...accountant.errors import InvalidInput
 from ...accountant.nearest_names import suggestion
 from ...accountant.regular_file import regular_content
 from ...accountant.toml_source import MAX_TOML_BYTES, WHY_NAMES_ARE_CLOSED, toml_tables
+from ...fl.ledger_client import TOKEN_VARIABLE
 
 PREFIX: Final = "PRIVPLAN_"
 DEBUG: Final = "PRIVPLAN_DEBUG"
 """Shows where an error of privplan's own arose; no option."""
+
 
 _SAID_OF: Final = {"ENVIRONMENT": "the environment", "DEFAULT_MAP": "privplan.toml"}
 """Sources of an option that a line of the command does not show."""
@@ -90,7 +92,8 @@ def read_variables(command: str, parameters: Iterable[Any], known: Tables) -> No
 
 def require_known_variables(known: Callable[[], Iterable[str]]) -> None:
     """Raise `InvalidInput` for a variable PRIVPLAN_... that no option reads, as if it were one."""
-    given = [name for name in os.environ if name.startswith(PREFIX) and name != DEBUG]
+    no_options = (DEBUG, TOKEN_VARIABLE)  # an option would show a token to who lists processes
+    given = [name for name in os.environ if name.startswith(PREFIX) and name not in no_options]
     if not given:
         return
     names = sorted(known())

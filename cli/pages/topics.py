@@ -24,6 +24,7 @@ _TABLE_SUMMARIES: Final = {
     "security": "what the server sees",
     "evaluation": "what the model is measured on",
     "log": "how the log is kept; not part of what is run",
+    "ledger": "a budget that others spend from as well (privplan explain ledger)",
 }
 
 
@@ -111,6 +112,7 @@ SUMMARIES: Final[Mapping[str, str]] = {
     "models": "runs that train your own module: what it must be, and who executes it",
     "attack": "what was demonstrably lost, in tiers",
     "log": "what a log proves, and against whom",
+    "ledger": "a budget that many spend from: what it counts, and what it cannot know",
     "words": "what only privplan calls so",
     "statistics": "sums of x x^T and x y^T, released once",
     "uldp-fl": "Uldp-FL: privacy for users across silos",
@@ -138,6 +140,7 @@ _ALIASES: Final[Mapping[str, str]] = {
     "shuffle": "shuffled shuffler shuffle-model",
     "group": "group-privacy groups user user-level users",
     "attack": "canaries canary membership",
+    "ledger": "budget-service claims-on-budgets receipt receipts witness",
     "uldp-fl": "silo silos",
     "dp-sgd": "dpsgd sgd",
     "network": "flower flwr guard guards superlink supernode",

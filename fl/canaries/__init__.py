@@ -7,7 +7,20 @@ them and what that scores (`CanaryHarness`); other packages may import all of th
 """
 
 from .federation import Coins, canary_federation, flip_coins, records_federation
-from .harness import CanaryHarness, ObserveUnits, View, observe_rounds
+from .harness import (
+    AfterRound,
+    CanaryHarness,
+    MakeRounds,
+    ObserveUnits,
+    View,
+    by_phase,
+    equal_shifts,
+    observe_rounds,
+    rounds_to_simulate,
+    simulate_rounds,
+    training_noise,
+    training_phase,
+)
 from .injection import (
     MAX_CANARY_ROWS,
     MakeView,
@@ -19,13 +32,6 @@ from .injection import (
 )
 from .local import CANARY_NORM_IN_CLIPS, CanaryLocalTraining, RealUsers
 from .memory_log import MemoryLog, RecordingAggregator
-from .rehearsal_rounds import (
-    by_phase,
-    rounds_to_simulate,
-    simulate_rounds,
-    training_noise,
-    training_phase,
-)
 from .rehearsal_settings import (
     PUBLIC_DATASETS,
     Work,
@@ -51,11 +57,13 @@ __all__ = [
     "OBSERVER_SILO",
     "PUBLIC_DATASETS",
     "REHEARSABLE_OBSERVERS",
+    "AfterRound",
     "CanaryHarness",
     "CanaryLocalTraining",
     "CanaryObservations",
     "Carrier",
     "Coins",
+    "MakeRounds",
     "MakeView",
     "MemoryLog",
     "ObserveUnits",
@@ -71,6 +79,7 @@ __all__ = [
     "canary_sum",
     "canary_training",
     "carrier_of",
+    "equal_shifts",
     "flip_coins",
     "mask_pairs",
     "model_size",

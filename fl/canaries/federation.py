@@ -1,4 +1,4 @@
-"""Canary users: their secret coins, and a federation of them, alone or beside public users."""
+"""Canary users: their secret coins, and a federation of them, alone or with public users."""
 
 from __future__ import annotations
 

@@ -17,16 +17,20 @@ import inspect
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, TypeAlias, cast
+from typing import Final, TypeAlias, cast
 
 import numpy as np
 
 from ...accountant import validate
 from ...accountant.arrays import FloatArray, IntArray
 from ...accountant.errors import InvalidInput, Unsupported
+from ..data.federation import Federation
 from ..declarations.registry import declaration_or_none, declared
-from ..frame.system import SystemFactory, build
+from ..frame.model import Parameters
+from ..frame.system import System, SystemFactory, build
+from ..frame.user_sum import UserRecords, UserSum, clip_of
 from ..observers.names import SILO
+from ..settings.schema import Settings
 from .federation import Coins, canary_federation, flip_coins
 from .harness import View, observe_rounds
 from .local import CANARY_NORM_IN_CLIPS, CanaryLocalTraining, RealUsers
@@ -39,13 +43,6 @@ from .request import (
     refuse_real_users,
     require_observer,
 )
-
-if TYPE_CHECKING:
-    from ..data.federation import Federation
-    from ..frame.model import Parameters
-    from ..frame.system import System
-    from ..frame.user_sum import UserSum
-    from ..settings.schema import Settings
 
 
 def carrier_of(settings: Settings) -> Carrier:
@@ -95,7 +92,7 @@ def canary_training(
     present: IntArray | None = None,
     coins: Coins | None = None,
     users: IntArray | None = None,
-    beside: RealUsers | None = None,
+    real_users: RealUsers | None = None,
     training: type[CanaryLocalTraining] = CanaryLocalTraining,
     make: SystemFactory = build,
 ) -> CanaryObservations:
@@ -108,12 +105,12 @@ def canary_training(
     - `present`: how many records each unit has in each silo (m, silos); one in every silo but that
       of the observer.
     - `coins`, and which `users` the units are, ascending: (m,).
-    - `beside`: real users, who come first.
+    - `real_users`: real ones, who come first.
     - `training` of the canaries, and what makes the system of it.
 
     Raises as `observe_rounds`, and `InvalidInput` where real users are requested and not given.
     """
-    if beside is None:
+    if real_users is None:
         refuse_real_users(request, "Its carrier puts in canaries alone.")
     validate.positive(clip=clip)
     coins = flip_coins(request.canaries, request.rng()) if coins is None else coins
@@ -122,12 +119,16 @@ def canary_training(
         present = np.ones((request.canaries, request.silos), np.int64)
         # A silo that observes holds no canary: it would know of its own whether it is in.
         present[:, OBSERVER_SILO] = request.observer != SILO
-    first = 0 if beside is None else beside.federation.users
+    first = 0 if real_users is None else real_users.federation.users
     users = first + np.arange(len(coins)) if users is None else users
     table = np.zeros((users[-1] - first + 1, request.silos), np.int64)
     table[users - first] = present if opposite else np.where(coins.into[:, None], present, 0)
-    federation = canary_federation(table, real=None if beside is None else beside.federation)
-    local = training(coins, federation, clip=clip, opposite=opposite, beside=beside, users=users)
+    federation = canary_federation(
+        table, real=None if real_users is None else real_users.federation
+    )
+    local = training(
+        coins, federation, clip=clip, opposite=opposite, real_users=real_users, users=users
+    )
     streams = request.streams()
     system = make(request.settings, federation, local, streams)
     require_observer(system.plan(), request.observer)
@@ -162,7 +163,7 @@ def canary_rows(
     in the unit's own column, with the unit's own sign.  A unit that is out has no record
     (`add-remove`), the opposite row (`replace-one`) or a row of zeros (`zero-out`).  Rows are the
     same in all rounds, so signs do not alternate.  `clip` is above 0 and finite.  Raises
-    `InvalidInput` for more than `MAX_CANARY_ROWS` canaries and where real users are to be beside
+    `InvalidInput` for more than `MAX_CANARY_ROWS` canaries and where real users are to be with
     them, and as `observe_rounds`.
     """
     refuse_real_users(request, "Its carrier puts in canaries alone.")
@@ -214,41 +215,33 @@ def canary_sum(request: RehearsalRequest) -> CanaryObservations:
 
     A canary is a record with one feature that is ten clips long, all others and its label 0.  The
     `row` of it must have nearly all of its length in the number at the place of that feature, as
-    the mean of records has: a square of the feature beside it would be longer, and the clip would
+    the mean of records has: a square of the feature with it would be longer, and the clip would
     cut away what is looked for.  A carrier, named in a declaration as it is; raises as
     `canary_rows`, and `Unsupported` for a system with another `row`.
     """
-    from ..frame.user_sum import clip_of
 
-    def view(system: System, columns: IntArray) -> View:
-        return _view(cast("UserSum", system), columns, request)
+    def view(made: System, columns: IntArray) -> View:
+        system = cast("UserSum", made)
+        _require_direction(system)
+        mechanism = system.mechanism(system.promise.noise_multiplier)
+        alone = request.observer == SILO and request.silos > 1
+        # A silo takes off what it sent, with its 1 / |S| of the noise and of each unit's row.
+        left = (request.silos - 1) / request.silos if alone else 1.0
+        std = mechanism.std * math.sqrt(left)
+        recorder = system.aggregator = RecordingAggregator(system.aggregator)
+
+        def look(_: Parameters, __: Parameters) -> FloatArray:
+            assert recorder.sum is not None
+            steps = recorder.sum.total - (recorder.sent[OBSERVER_SILO] if alone else 0)
+            return np.asarray(mechanism.units(steps)[columns] / std)
+
+        return View(system.clip * left / std, look)
 
     return canary_rows(request, clip=clip_of(request.settings), view=view, everywhere=True)
 
 
-def _view(system: UserSum, columns: IntArray, request: RehearsalRequest) -> View:
-    _require_direction(system)
-    mechanism = system.mechanism(system.promise.noise_multiplier)
-    alone = request.observer == SILO and request.silos > 1
-    # A silo takes off what it sent, with its 1 / |S| of the noise and of each unit's row.
-    left = (request.silos - 1) / request.silos if alone else 1.0
-    std = mechanism.std * math.sqrt(left)
-    recorder = system.aggregator = RecordingAggregator(system.aggregator)
-
-    def look(_: Parameters, __: Parameters) -> FloatArray:
-        assert recorder.sum is not None
-        total = recorder.sum.total
-        steps = total - recorder.sent[OBSERVER_SILO] if alone else total
-        seen: FloatArray = mechanism.units(steps)[columns] / std
-        return seen
-
-    return View(system.clip * left / std, look)
-
-
 def _require_direction(system: UserSum) -> None:
     """Raise `Unsupported` where a canary's row does not keep the direction of its record."""
-    from ..frame.user_sum import UserRecords
-
     federation = system.setup.federation
     if not len(federation.features):  # no unit is in
         return

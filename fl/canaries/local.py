@@ -30,7 +30,7 @@ CANARY_NORM_IN_CLIPS: Final = 10.0
 
 @dataclass(frozen=True, eq=False)
 class RealUsers:
-    """Real users beside the canaries: their training, the length of their model, their data."""
+    """Real users with the canaries: their training, the length of their model, their data."""
 
     local: LocalTraining
     width: int
@@ -55,11 +55,11 @@ class CanaryLocalTraining:
         *,
         clip: float,
         opposite: bool = False,
-        beside: RealUsers | None = None,
+        real_users: RealUsers | None = None,
         users: IntArray | None = None,
     ) -> None:
-        self._first = 0 if beside is None else beside.federation.users
-        self._width = 0 if beside is None else beside.width
+        self._first = 0 if real_users is None else real_users.federation.users
+        self._width = 0 if real_users is None else real_users.width
         self._users = self._first + np.arange(len(coins)) if users is None else users
         if federation.users != self._users[-1] + 1:
             raise InvalidInput(
@@ -69,7 +69,7 @@ class CanaryLocalTraining:
         # The unit of each user: (users,), -1 where it is no canary.
         self._unit = np.full(federation.users, -1)
         self._unit[self._users] = np.arange(len(coins))
-        self._coins, self._federation, self._beside = coins, federation, beside
+        self._coins, self._federation, self._real = coins, federation, real_users
         out = -1.0 if opposite else 0.0
         self._length = CANARY_NORM_IN_CLIPS * clip * np.where(coins.into, 1.0, out)
         self.columns: IntArray = self._width + coins.columns
@@ -82,30 +82,26 @@ class CanaryLocalTraining:
     def initial(self) -> Parameters:
         """Return the first model: zeros for the canaries."""
         model = np.zeros(self.width)
-        if self._beside is not None:
-            model[: self._width] = self._beside.local.initial()
+        if self._real is not None:
+            model[: self._width] = self._real.local.initial()
         return model
 
     def user_deltas(
         self, parameters: Parameters, users: Sequence[IntArray], number: int
     ) -> Iterator[UpdateBlock]:
         """Yield what each user that takes part moves the model by, by user and silo."""
-        if self._beside is not None:
-            real = self._real(users)
-            model = parameters[: self._width]
-            for block in self._beside.local.user_deltas(model, real, number):
-                yield self._widened(block)
+        if self._real is not None:
+            model, real = parameters[: self._width], self._real_among(users)
+            yield from map(self._widened, self._real.local.user_deltas(model, real, number))
         yield self._rows(users, number, 1.0)
 
     def user_gradients(
         self, parameters: Parameters, users: Sequence[IntArray], number: int
     ) -> Iterator[UpdateBlock]:
         """Yield the gradients that move the model as `user_deltas` says: its negatives."""
-        if self._beside is not None:
-            real = self._real(users)
-            model = parameters[: self._width]
-            for block in self._beside.local.user_gradients(model, real, number):
-                yield self._widened(block)
+        if self._real is not None:
+            model, real = parameters[: self._width], self._real_among(users)
+            yield from map(self._widened, self._real.local.user_gradients(model, real, number))
         yield self._rows(users, number, -1.0)
 
     def silo_deltas(self, parameters: Parameters, number: int) -> Rows:
@@ -114,9 +110,9 @@ class CanaryLocalTraining:
         The sum of its canaries' rows, each counted once, however many records it has there.
         """
         rows = np.zeros((self._federation.silos, self.width))
-        if self._beside is not None:
+        if self._real is not None:
             model = parameters[: self._width]
-            rows[:, : self._width] = self._beside.local.silo_deltas(model, number)
+            rows[:, : self._width] = self._real.local.silo_deltas(model, number)
         # Row of canary j: +-(norm) in its own column, in every silo where it has records.
         present = self._federation.counts[self._users] > 0
         moved = self._length * self._coins.sign(number)
@@ -128,9 +124,9 @@ class CanaryLocalTraining:
         rows = np.zeros((len(chosen), self.width))
         unit = self._unit[self._federation.user[chosen]]
         canary = unit >= 0
-        if self._beside is not None:
+        if self._real is not None:
             real_models = models[:, : self._width]
-            real = self._beside.local.record_gradients(real_models, chosen[~canary], step)
+            real = self._real.local.record_gradients(real_models, chosen[~canary], step)
             rows[~canary, : self._width] = real
         which = unit[canary]
         moved = self._length[which] * self._coins.sign(step)[which]
@@ -149,7 +145,7 @@ class CanaryLocalTraining:
         rows = Sparse(self.columns[which][:, None], moved[:, None], self.width)
         return UpdateBlock(self._users[which], silo, rows)
 
-    def _real(self, users: Sequence[IntArray]) -> list[IntArray]:
+    def _real_among(self, users: Sequence[IntArray]) -> list[IntArray]:
         return [here[here < self._first] for here in users]
 
     def _widened(self, block: UpdateBlock) -> UpdateBlock:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 
@@ -36,11 +37,20 @@ class RecordingAggregator:
 
     `sent` holds each silo's integers as it sent them, noise included: what a server sees in the
     clear, and what each silo knows of itself.  `sum` is their sum as it arrived.  Silos in
-    `missing` send nothing in any round.
+    `missing` send nothing in any round.  Where a round has several sums, `kept` has `sent` and what
+    arrived of as many as are to `keep`, the latest one last.
     """
 
-    def __init__(self, inner: Aggregator, *, missing: Collection[int] = ()) -> None:
-        self._inner, self._missing = inner, frozenset(missing)
+    def __init__(
+        self,
+        inner: Aggregator,
+        *,
+        missing: Collection[int] = (),
+        keep: int = 0,
+        network: Network | None = None,
+    ) -> None:
+        self._inner, self._missing, self._network = inner, frozenset(missing), network
+        self.kept: deque[tuple[dict[int, IntArray], IntArray]] = deque(maxlen=keep)
         self.sent: dict[int, IntArray] = {}
         self.sum: Sum | None = None
 
@@ -51,8 +61,8 @@ class RecordingAggregator:
 
     @property
     def network(self) -> Network | None:
-        """The network of the inner aggregator."""
-        return self._inner.network
+        """The network that was given, or else that of the inner aggregator."""
+        return self._network or self._inner.network
 
     def total(
         self,
@@ -70,6 +80,7 @@ class RecordingAggregator:
             for index, silo in zip(indices(present, len(silos)), silos, strict=True)
         ]
         self.sum = self._inner.total(number, recorded, length, present=present, largest=largest)
+        self.kept.append((self.sent, self.sum.total))
         return self.sum
 
     def _record(self, index: int, silo: Silo) -> IntArray:

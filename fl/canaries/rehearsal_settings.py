@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Protocol, cast
+from typing import Final, Protocol, cast
 
 import numpy as np
 
@@ -15,12 +15,8 @@ from ..frame.system import build
 from ..settings.schema import EvaluationSettings, Settings
 from ..tables.record_shape import has_number_label, required_shape
 from .federation import Coins, canary_federation
+from .harness import training_noise, training_phase
 from .local import CanaryLocalTraining
-from .rehearsal_rounds import training_noise, training_phase
-
-if TYPE_CHECKING:
-    from ..settings.schema import Settings
-
 
 USUAL_ROW_CANARIES: Final = 1_000
 """Canaries of a system without training whose declaration names no number."""

@@ -11,23 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 import numpy as np
 
+from ...accountant import events as ev
 from ...accountant import validate
 from ...accountant.arrays import BoolArray, FloatArray, IntArray
 from ...accountant.errors import InvalidInput, Unsupported
+from ...accountant.plan import Plan
 from ...accountant.randomness import Streams
+from ..frame.opening import OpeningStatement
 from ..observers.names import MODEL, SERVER, SILO
 from ..observers.words import phrase
-
-if TYPE_CHECKING:
-    from ...accountant import events as ev
-    from ...accountant.plan import Plan
-    from ..frame.opening import OpeningStatement
-    from ..settings.schema import Settings
-    from .memory_log import RecordingAggregator
+from ..settings.schema import Settings
+from .memory_log import RecordingAggregator
 
 _ATTACKER: Final = 20
 """Names the stream of the attacker's own randomness: coins, signs and columns."""
@@ -49,7 +47,7 @@ class RehearsalRequest:
     - `canaries`: how many units are put in or left out, 2 or above; `silos`: how many silos.
     - `rounds`: fewer rounds than planned; None: all.
     - `seed`: makes the rehearsal repeatable; None: the operating system decides.
-    - `real`: public records train beside the canaries, where the carrier can do that.
+    - `real`: public records train with the canaries, where the carrier can do that.
     - `note`: what was left out of the settings.
     """
 
@@ -99,8 +97,8 @@ class RehearsalRequest:
             return [(recorder.sent[silo], parts[:, silo]) for silo in self.holders.tolist()]
         assert recorder.sum is not None
         # Modulo 2^64, as the sum is.
-        own = recorder.sent[OBSERVER_SILO] if self.observer == SILO else 0
-        return [(recorder.sum.total - own, np.ones(len(parts)))]
+        known = recorder.sent[OBSERVER_SILO] if self.observer == SILO else 0
+        return [(recorder.sum.total - known, np.ones(len(parts)))]
 
     def rng(self) -> np.random.Generator:
         """Return the attacker's randomness: coins, signs and columns.  It protects nobody."""
@@ -161,40 +159,29 @@ class CanaryObservations:
 
     def __post_init__(self) -> None:
         units, rows = len(self.coins), self.rounds * validate.count(looks=self.looks)
+        seen, pattern = self.observations, self.pattern
+        moved = pattern is None or (pattern.shape == (rows,) and bool(np.isfinite(pattern).all()))
+        numbers = f"({rows}, {units}), one number for each unit in each look at a round"
         # A carrier is another package's code: what it returns is checked before any test.
-        shapes = {
-            "coins": (self.coins.shape == (units,) and self.coins.dtype == bool, "(m,) of bools"),
-            "observations": (
-                self.observations.shape == (rows, units),
-                f"({rows}, {units}), one number for each unit in each look at a round",
-            ),
-            "pattern": (
-                self.pattern is None
-                or (self.pattern.shape == (rows,) and bool(np.isfinite(self.pattern).all())),
-                f"({rows},), one finite number for each look at a round",
-            ),
-            "groups": (self.groups is None or self.groups.shape == (units,), f"({units},)"),
-        }
-        for name, (fits, wanted) in shapes.items():
+        for name, fits, wanted in (
+            ("coins", self.coins.shape == (units,) and self.coins.dtype == bool, "(m,) of bools"),
+            ("observations", seen.shape == (rows, units), numbers),
+            ("pattern", moved, f"({rows},), one finite number for each look at a round"),
+            ("groups", self.groups is None or self.groups.shape == (units,), f"({units},)"),
+        ):
             if not fits:
-                raise InvalidInput(
-                    f"`{name}` of what a carrier saw must be {wanted}.",
-                    "Units would be taken for one another.",
-                    "Correct the carrier of the system.",
-                )
+                raise _wrong(name, wanted, "Units would be taken for one another.")
         validate.non_negative(shift=self.shift)
+        wanted = "a number in (0, 1]; it is 0"
         if validate.probability(rate=self.rate) == 0.0:
-            raise InvalidInput(
-                "`rate` of what a carrier saw must be a number in (0, 1]; it is 0.",
-                "A unit that never takes part shows nothing.",
-                "Correct the carrier of the system.",
-            )
+            raise _wrong("rate", wanted, "A unit that never takes part shows nothing.")
         if validate.probability(share=self.share) == 0.0:
-            raise InvalidInput(
-                "`share` of what a carrier saw must be a number in (0, 1]; it is 0.",
-                "Units that cannot be told apart show nothing.",
-                "Correct the carrier of the system.",
-            )
+            raise _wrong("share", wanted, "Units that cannot be told apart show nothing.")
+
+
+def _wrong(name: str, wanted: str, why: str) -> InvalidInput:
+    said = f"`{name}` of what a carrier saw must be {wanted}."
+    return InvalidInput(said, why, "Correct the carrier of the system.")
 
 
 class Carrier(Protocol):
@@ -233,10 +220,10 @@ def require_observer(
 
 
 def refuse_real_users(request: RehearsalRequest, why: str) -> None:
-    """Raise `InvalidInput` where real users were requested beside the canaries."""
+    """Raise `InvalidInput` where real users were requested with the canaries."""
     if request.real:
         raise InvalidInput(
-            f"Nobody trains beside the canaries of {request.settings.run.system}.",
+            f"Nobody trains with the canaries of {request.settings.run.system}.",
             why,
             "Leave `real` out.",
         )

@@ -17,6 +17,7 @@ from .data_table import DataSettings, SiloFiles
 from .dataset_defaults import Defaults, dataset_defaults
 from .declaration import Declaration, blame_package
 from .evaluation_table import HELD_OUT_SHARE, HELD_OUT_TEST, EvaluationSettings, LogSettings
+from .ledger_table import LedgerSettings
 from .registry import declaration_of
 from .shared_tables import (
     NO_TRAINING,
@@ -94,8 +95,8 @@ class GivenSettings(dict[str, Mapping[str, Any]]):
     @property
     def observers_named(self) -> tuple[str, ...]:
         """The observers that the configuration itself names, in whatever key."""
-        one, more = self.stated("privacy", "observer"), self.stated("privacy", "observers")
-        return tuple(filter(None, (one, *(more or ()))))
+        observer, more = self.stated("privacy", "observer"), self.stated("privacy", "observers")
+        return tuple(filter(None, (observer, *(more or ()))))
 
     @cached_property
     def _defaults(self) -> Defaults:
@@ -215,3 +216,8 @@ class GivenSettings(dict[str, Mapping[str, Any]]):
         if "sign_key" in stated:
             stated["sign_key"] = Path(stated["sign_key"])
         return LogSettings(**stated)
+
+    @property
+    def ledger(self) -> LedgerSettings:
+        """`[ledger]`, complete."""
+        return LedgerSettings(**self.get("ledger", {}))

@@ -6,7 +6,6 @@ key is refused by the key that something depends on, and by no other.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, cast
 
@@ -101,11 +100,6 @@ class StatedSettings:
         return self.security.aggregation
 
     @property
-    def observers(self) -> Sequence[str]:
-        """All observers that the configuration names."""
-        return (self.privacy.observer, *self.privacy.observers)
-
-    @property
     def coalitions(self) -> tuple[int, ...]:
         """The sizes of coalitions of the server with silos that guarantees are computed for.
 
@@ -113,4 +107,5 @@ class StatedSettings:
         """
         if self.aggregation == "shares":
             return ()
-        return tuple(sorted({*coalitions_in(self.observers), self.security.colluders} - {0}))
+        named = coalitions_in((self.privacy.observer, *self.privacy.observers))
+        return tuple(sorted({*named, self.security.colluders} - {0}))

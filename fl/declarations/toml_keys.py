@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from .data_table import DataSettings
 from .evaluation_table import EvaluationSettings, LogSettings
+from .ledger_table import LedgerSettings
 from .shared_tables import PrivacySettings, RunSettings, SecuritySettings, TrainingSettings
 from .toml_key import Key, keys_of
 
@@ -21,6 +22,7 @@ SHARED_TABLES: Final[Mapping[str, type[Any]]] = {
     "security": SecuritySettings,
     "evaluation": EvaluationSettings,
     "log": LogSettings,
+    "ledger": LedgerSettings,
 }
 """The tables that all systems share."""
 
@@ -103,6 +105,7 @@ STUDY_KEYS: Final = ("bad_silos", "bad_labels")
 UNLOGGED_KEYS: Final = (
     *("path", "columns", "silo_files", "users_list", "handed_over", "test_file", "executable"),
     *("fsync", "sign_key", "save_models", "keep_transcripts", "processes"),
+    *("url", "data_set", "project", "charged_blocks"),
 )
 """Keys that never reach the log: a path may name a person, the others change nothing in a run."""
 

@@ -28,15 +28,12 @@ Source: Cao et al. 2023, *Differentially Private Federated Learning with Functio
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ...accountant import events as ev
-from ...accountant import records
 from ...accountant.arrays import FloatArray, IntArray
 from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms import Gate, NoisyGram, Ticket
@@ -51,14 +48,12 @@ from ..frame.state import Arrays, State
 from ..parties.network import silo_name
 from ..statistics.exact_sums import ExactSums, exact_sums
 from ..statistics.noise_shown import NoiseShown, gram_parts
-from ..statistics.run_terms import RunTerms
 from ..statistics.system import Statistics
 from .layers import orders
-from .noise_width import multiplier_of
 from .objective import LinearObjective
 from .pieces import Scheme
 from .scheme import DelmScheme
-from .settings import LOGISTIC, ONCE, DelmSettings, noise_is_given
+from .settings import LOGISTIC, ONCE, DelmSettings
 
 if TYPE_CHECKING:
     from ...accountant.randomness import Streams
@@ -113,14 +108,6 @@ class CoefficientRounds(DelmScheme):
         if self.once:
             reason = f"{scheme.steps:,} steps are read off one release, and cost nothing more"
             self.design = Design("once", (reason,))
-        self.terms = coefficient_terms(
-            self.table,
-            relation=setup.privacy.neighbours,
-            features=self.model.features,
-            classes=setup.federation.classes,
-            users=setup.users,
-            silos=setup.silos,
-        )
         self.residuals = Residuals()
 
     @cached_property
@@ -128,22 +115,9 @@ class CoefficientRounds(DelmScheme):
         """The last mean gradient, where the next round's messages are compared with it."""
         return State() if self.once else self.stated()
 
-    @property
-    def multiplier(self) -> float | None:
-        """The noise multiplier that the parts give; None where it is found for the claim."""
-        table, model = self.table, self.model.name
-        if not noise_is_given(model, table.pca, table.sensitivity, table.training_epsilon):
-            return None
-        training = self.parts_of_epsilon.training
-        return multiplier_of(self.terms, model, table.sensitivity, training)
-
-    def views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:
-        """Return the event of one round for each observer; who shuffles sees each message."""
-        return self.laplace_views(noise_multiplier)
-
     def mechanism(self, noise_multiplier: float) -> NoisyGram:
         """Return the noise of every client's message."""
-        return self.terms.mechanism(noise_multiplier)
+        return self.terms.coefficients.mechanism(noise_multiplier)
 
     @property
     def rounds(self) -> Phase:
@@ -180,8 +154,8 @@ class CoefficientRounds(DelmScheme):
                 moved,
                 {} if self.once else self.after(gradient),
                 aggregate=mechanism.units(every),
-                normaliser=records.Normaliser("constant", self.averaged),
-                sealed={**shown.items(), **exact.sealed(self.terms.most_rows)},
+                normaliser=self.terms.normaliser,
+                sealed={**shown.items(), **exact.sealed(self.terms.coefficients.most_rows)},
                 shares=len(messages),
                 values=mechanism.gram.values,
             )
@@ -203,15 +177,15 @@ class CoefficientRounds(DelmScheme):
         """Return the next model, and the last mean gradient, after one step or all of them."""
         steps = self.scheme.steps if self.once else 1
         last, moved = self.last(state), parameters
-        (order,) = orders(ticket, self.layers, len(messages), shuffled=self.shuffled)
+        (order,) = orders(ticket, self.layers, len(messages), shuffled=self.terms.shuffled)
         seen = messages[order]
         total = seen.sum(axis=0) if self.choice is None else None
         for step in range(steps):
             if total is None:
                 chosen = self._chosen(ticket, objective, seen, moved, last, step)
-                last = objective.gradient(seen[chosen].sum(axis=0), moved) / self.averaged
+                last = objective.gradient(seen[chosen].sum(axis=0), moved) / self.terms.divisor
             else:
-                last = objective.gradient(total, moved) / self.averaged
+                last = objective.gradient(total, moved) / self.terms.divisor
             moved = moved - self.setup.training.global_rate * last
         return moved, last
 
@@ -236,23 +210,4 @@ class CoefficientRounds(DelmScheme):
     def _exact(self) -> ExactSums:
         """The exact sums of all clients, the same in every round; private."""
         mechanism = self.mechanism(self.promise.noise_multiplier)
-        return exact_sums(self.terms, self.federation, mechanism)
-
-
-def coefficient_terms(
-    table: DelmSettings, *, relation: str, features: int, classes: int, users: int, silos: int
-) -> RunTerms:
-    """Return the public facts of a round's coefficients, for a run and for an audit.
-
-    Every client adds Laplace noise to all of them.  Raises `InvalidInput` as `RunTerms`.
-    """
-    settings = replace(table, noise="laplace", components=0)
-    return RunTerms(
-        settings=settings,
-        unit="record",
-        relation=relation,
-        features=features,
-        classes=classes,
-        users=users,
-        silos=silos,
-    )
+        return exact_sums(self.terms.coefficients, self.federation, mechanism)

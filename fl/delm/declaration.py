@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
 from ..declarations.dataset_defaults import Defaults
 from ..declarations.declaration import TRAIN, Declaration, Example, Read, Rule
-from ..declarations.sealed_items import NOISE, RECOMPUTED, RELEASE
+from ..declarations.stated_settings import StatedSettings
 from ..declarations.toml_keys import HELD_OUT_USES, TABLE_USES
 from ..observers.names import MODEL, SERVER, SILO
 from ..statistics.settings import (
-    BEYOND,
-    CLIPPED,
-    DROPPED,
     RELATIONS,
-    ROWS,
     capped_units,
     of_classes,
-    of_statistics,
     single_round,
 )
 from .settings import (
     CHOICE_KEYS,
-    LINEAR_MODELS,
     NO_PCA,
     ONCE,
     PIECE_KEYS,
     SCHEME_RULES,
     TABLE,
-    WISHART,
+    DelmSettings,
     is_published,
     noise_is_given,
 )
@@ -50,30 +43,20 @@ PCA: Final = "pca"
 """`fl.delm.pca_terms.PCA`, which loads numpy."""
 
 
-def of_linear(read: Read) -> Mapping[str, tuple[str, ...]]:
-    """Return what `delm-linear` seals."""
-    return {COEFFICIENTS: of_statistics(read)[RELEASE]}
-
-
-def of_schemes(read: Read) -> Mapping[str, tuple[str, ...]]:
-    """Return what the published schemes seal: of a model that is not linear, nothing."""
-    linear = read("training", "model") in LINEAR_MODELS
-    items = {rounds_phase(read): of_statistics(read)[RELEASE] if linear else ()}
-    if read("delm", "pca") == NO_PCA:
-        return items
-    about_noise = (RECOMPUTED,) if read("delm", "pca") == WISHART else NOISE
-    return {PCA: (*about_noise, ROWS, CLIPPED, DROPPED, BEYOND), **items}
-
-
 def phases_of(read: Read) -> tuple[str, ...]:
     """Return the phases of the published schemes, in their order."""
     rounds = rounds_phase(read)
-    return (rounds,) if read("delm", "pca") == NO_PCA else (PCA, rounds)
+    return (rounds,) if _table(read).pca == NO_PCA else (PCA, rounds)
 
 
 def rounds_phase(read: Read) -> str:
     """Return the phase of the training."""
-    return COEFFICIENTS if read("delm", "objective") == ONCE else TRAIN
+    return COEFFICIENTS if _table(read).objective == ONCE else TRAIN
+
+
+def _table(read: Read) -> DelmSettings:
+    table: DelmSettings = StatedSettings(read).of(TABLE)
+    return table
 
 
 CLIENTS: Final = 100
@@ -98,16 +81,12 @@ _OF_LINEAR: Final = ("loss", "noise", "rows_per_user", "silo_rows", "by_class", 
 
 
 def _published(read: Read) -> bool:
-    return is_published(read("training", "model"), read("delm", "pca"))
+    return is_published(StatedSettings(read).training.model, _table(read).pca)
 
 
 def _noise_given(read: Read) -> bool:
-    return noise_is_given(
-        read("training", "model"),
-        read("delm", "pca"),
-        read("delm", "sensitivity"),
-        read("delm", "training_epsilon"),
-    )
+    model, table = StatedSettings(read).training.model, _table(read)
+    return noise_is_given(model, table.pca, table.sensitivity, table.training_epsilon)
 
 
 _LINEAR_EXAMPLE: Final = Example(
@@ -136,8 +115,7 @@ _LINEAR: Final = Declaration(
     uses=TABLE_USES,
     phases=(COEFFICIENTS,),
     measure=f"{__package__}.measure:measure",
-    determines=f"{__package__}.expected_log:LINEAR",
-    sealed=of_linear,
+    determines=f"{__package__}.terms:LINEAR",
     carrier=f"{_STATISTICS}.canaries:simulate",
     canaries=50_000,  # some dozens in each of many releases
     canary_work=f"{_STATISTICS}.canaries:work",
@@ -163,9 +141,8 @@ _BASIC: Final = Declaration(
     noise_given=_noise_given,
     reshapes=True,
     phases=phases_of,
-    determines=f"{__package__}.expected_schemes:BASIC",
-    sealed=of_schemes,
-    carrier=f"{__package__}.canaries:simulate",
+    determines=f"{__package__}.terms:BASIC",
+    carrier=f"{__package__}.pca_canaries:simulate",
     canaries=1_000,
 )
 
@@ -175,7 +152,7 @@ _ENHANCED: Final = replace(
     summary="DELM as published, which averages clients by the signs of their gradients",
     make=f"{__package__}.system:enhanced",
     ignores=_OF_LINEAR,
-    determines=f"{__package__}.expected_schemes:ENHANCED",
+    determines=f"{__package__}.terms:ENHANCED",
 )
 
 SYSTEMS: Final = (_LINEAR, _BASIC, _ENHANCED)

@@ -16,7 +16,9 @@ Source: Cao et al. 2023, DELM, section 4, as printed (`functional.delta_as_publi
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Final
 
+from ...accountant import events as ev
 from ...accountant.mechanisms import Laplace
 from ...accountant.neighbours import as_neighbours
 from ...accountant.sensitivity.functional import delta_as_published
@@ -59,3 +61,22 @@ def printed_mechanism(
         unit="record",
         source="private",
     )
+
+
+PRINTED_EVENT: Final = ev.NoGuarantee(
+    "DELM as published: the coefficients of this model's objective depend on its weights, and the "
+    "noise is made for a sensitivity that is derived for others"
+)
+
+UNSPECIFIED_EVENT: Final = ev.NoGuarantee(
+    "DELM as published: nothing says what the coefficients of a convolution are, nor how far one "
+    "record moves them"
+)
+
+_DENSE: Final = ("mlp", "mlp-64")
+"""Models of dense layers alone."""
+
+
+def printed_event(model: str) -> ev.NoGuarantee:
+    """Return what a round of a model states: that there is no guarantee, and why."""
+    return PRINTED_EVENT if model in _DENSE else UNSPECIFIED_EVENT

@@ -7,7 +7,7 @@
 `wishart` is Algorithm 2 of the paper (LDP-FPCA) and proves nothing; `gaussian` is the same release
 with noise that is accounted for (`pca_terms`).  V is a function of the release alone, and rows that
 are projected, clipped to R as in the release, have norm at most R again.  What was released is kept
-beside the model, so a run that is resumed projects on the same directions.
+with the model, so a run that is resumed projects on the same directions.
 
 A system uses it so:
 
@@ -55,7 +55,6 @@ from ...accountant.records import Reach
 from ..aggregation.residuals import Residuals
 from ..aggregation.sums import Aggregator, PlainAggregator
 from ..data.federation import Federation
-from ..declarations.sealed_items import NOISE, RECOMPUTED
 from ..frame.phases import Phase, PhaseOutcome, SaveArrays, SingleRelease
 from ..frame.setup import Setup
 from ..frame.state import Arrays, State
@@ -64,9 +63,9 @@ from ..parties.network import silo_name
 from ..statistics.exact_sums import ExactSums
 from ..statistics.noise_shown import NoiseShown, gram_parts
 from ..statistics.run_terms import USUAL_MOST_ROWS
-from ..statistics.settings import BEYOND, CLIPPED, DROPPED, ROWS
 from ..statistics.sum_check import SumCheck
 from .pca_terms import GAUSSIAN, PCA, PCA_ROUND, UNDIVIDED, PcaKind, PcaTerms
+from .pca_terms import pca_sealed as pca_sealed
 
 _LARGEST: Final = float(np.finfo(np.float32).max)
 _SMALLEST: Final = float(np.finfo(np.float64).tiny)
@@ -122,7 +121,7 @@ def _projected_rows(features: Any, directions: FloatArray, row_norm: float) -> A
 def on_directions(features: Any, directions: FloatArray, row_norm: float) -> FloatArray:
     """Return V^T x min(1, R / |x|) of each record by itself, (n, k): others move no bit of it.
 
-    A product of matrices rounds a row otherwise beside other rows, and one record would so move
+    A product of matrices rounds a row otherwise among other rows, and one record would so move
     those of others; here each is a product of its own, of the same shape.  To the last bit this is
     measured, not proven.
     """
@@ -159,11 +158,11 @@ def pca_release(
       before who sees what one client sends; protects records.
     - `components`: k, 1 to the number of features; `row_norm`: R, public, above 0.
     - `most_rows`: public number of rows for which the grid is chosen.
-    - `apart`: observers, beside the server, who collect what every client sends, and all others
+    - `apart`: observers, besides the server, who collect what every client sends, and all others
       that the training has and `views` has not: nobody may be left out of a public release.
 
     Raises `InvalidInput` unless exactly one of `epsilon` and `noise_multiplier` is given (Wishart
-    noise has no multiplier), for private moments beside it, for Gaussian noise where another unit
+    noise has no multiplier), for private moments with it, for Gaussian noise where another unit
     than a record is protected, and as `PcaTerms`.
     """
     if (epsilon is None) == (noise_multiplier is None) or (kind != GAUSSIAN and epsilon is None):
@@ -201,12 +200,6 @@ def pca_release(
     )
     views = terms.views(coalitions=setup.coalitions, apart=apart)
     return PcaRelease(terms, setup.federation, views)
-
-
-def pca_sealed(kind: PcaKind) -> tuple[str, ...]:
-    """Return what the phase seals: what Gaussian noise was drawn, and counts of the rows."""
-    about_noise = NOISE if kind == GAUSSIAN else (RECOMPUTED,)
-    return (*about_noise, ROWS, CLIPPED, DROPPED, BEYOND)
 
 
 @dataclass(frozen=True, eq=False)

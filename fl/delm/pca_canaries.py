@@ -1,4 +1,4 @@
-"""Canaries for the PCA step: a row of the largest norm, in the covariance of a client or not.
+"""Canaries for DELM's PCA step: a row of the largest norm, in the covariance of a client or not.
 
 The observer knows all rows of a client but the canary x, and subtracts them from what it sees:
 
@@ -20,54 +20,87 @@ control that shows what is claimed and no more.
 Each canary lies in a client of its own, with noise of its own: what is seen of one is independent
 of the others (before who sees the sum alone, in a release of its own).  A canary's row is ten row
 norms long and goes through the release's own clip and grid.
+
+**The rounds** of the published schemes are not rehearsed.  Laplace noise on a whole matrix bounds
+what one record shows by the sum of all its coordinates, of which no single direction has much; and
+nothing is claimed of a model that is not linear.  What was drawn is judged by its residuals.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import Final, cast
 
 import numpy as np
 
 from ...accountant import events as ev
 from ...accountant.arrays import BoolArray, FloatArray, IntArray
+from ...accountant.errors import Unsupported
 from ...accountant.mechanisms import Gate, WishartGram
 from ...accountant.mechanisms.gram_rows import gram_total
 from ...accountant.odometer import Odometer
-from ...accountant.plan import PlannedPhase, plan_given_noise
+from ...accountant.plan import Plan, PlannedPhase, plan_given_noise
 from ..aggregation.sums import PlainAggregator
 from ..canaries import (
     CANARY_NORM_IN_CLIPS,
+    AfterRound,
+    CanaryHarness,
     CanaryObservations,
+    MakeRounds,
     MemoryLog,
     RecordingAggregator,
     RehearsalRequest,
-    flip_coins,
-    refuse_real_users,
-    require_observer,
+    records_federation,
 )
-from ..data.federation import Federation
+from ..data.federation import Federation, Task
+from ..frame.model import Parameters
+from ..frame.opening import OpeningStatement
+from ..frame.system import build
 from ..observers.names import ANALYZER, MODEL, SERVER, SHUFFLER
+from ..tables.record_shape import required_shape
+from ..training.local_training import NoTraining
 from .pca import PcaRelease
 from .pca_terms import PCA, WISHART, PcaTerms
-
-if TYPE_CHECKING:
-    from ...accountant.plan import Plan
-    from ..frame.opening import OpeningStatement
+from .scheme import DelmScheme
+from .settings import NO_PCA, DelmSettings
 
 REHEARSED_FEATURES: Final = 8
 """Columns of a covariance that is rehearsed: what is shown of a row does not depend on them."""
 
 KNOWN_ROWS: Final = 3
-"""Rows of each client that the observer knows, beside the canary."""
+"""Rows of each client that the observer knows, besides the canary."""
 
 OBSERVERS: Final = (MODEL, SERVER, ANALYZER, SHUFFLER)
 """The observers that can be rehearsed: of the sum, and of what each client sends."""
 
 SURELY_OUT: Final = -100.0
 """What is observed of a canary that is proven to be out; no noise reaches as far."""
+
+
+def simulate(request: RehearsalRequest) -> CanaryObservations:
+    """Return what an observer sees of canaries in the PCA step of a scheme.
+
+    Raises `Unsupported` for a scheme without one, and as `simulate_pca`.
+    """
+    if request.settings.of(DelmSettings).pca == NO_PCA:
+        raise Unsupported(
+            f"The rounds of {request.settings.run.system} are not rehearsed with canaries.",
+            "Laplace noise on a whole matrix bounds the sum of all that a record moves, and a "
+            "canary in one direction shows little of that.",
+            "Judge the noise that was drawn (tier residual), or rehearse delm-linear with noise = "
+            '"gaussian", which releases the same sums.',
+        )
+    features, classes = required_shape(request.settings.data)
+    nobody = empty_federation(features, request.silos, request.settings.data.users)
+    task: Task = "multiclass" if classes > 2 else "binary"
+    federation = replace(nobody, task=task, classes=classes)
+    system = cast(
+        "DelmScheme", build(request.settings, federation, NoTraining(), request.streams())
+    )
+    assert system.pca is not None
+    return simulate_pca(request, system.pca, system.plan(), system.opening())
 
 
 def simulate_pca(
@@ -82,66 +115,50 @@ def simulate_pca(
 
     For a carrier: `release` is that of the system whose settings are rehearsed, with `plan` and
     `opening`; its own records are not looked at.  What is claimed of Wishart noise is the epsilon
-    that it was published for, as a bare epsilon: `RandomizedResponse` of two values, of which every
-    mechanism with that epsilon is a post-processing (Kairouz, Oh and Viswanath 2015).
+    that it was published for, as a stated epsilon: `RandomizedResponse` of two values, of which
+    every mechanism with that epsilon is a post-processing (Kairouz, Oh and Viswanath 2015).
 
     Raises `InvalidInput` for an observer that the plan does not know, and where real users are to
-    be beside the canaries; `Unsupported` for other observers.
+    be with the canaries; `Unsupported` for other observers.
     """
-    refuse_real_users(
-        request, "Their rows would be known to the observer, or not, as canaries are."
-    )
-    require_observer(plan, request.observer, observers)
-    rng = request.rng()
-    coins = flip_coins(request.canaries, rng)
-    runs = PcaRuns(request, release, coins.into, rng)
-    seen = runs.seen()
-    return CanaryObservations(
-        coins=coins.into,
-        observations=runs.observations(seen)[None],
-        shift=runs.shift,
-        rate=1.0,
-        plan=plan,
-        opening=opening,
-        rounds=1,
-        note=runs.notes(seen),
-        event=runs.claimed,
-        rehearsable=observers,
-        partial=True,
-    )
+    canaries = PcaCanaries(request, release)
+    canaries.stated, canaries.observers = (plan, opening), observers
+    return canaries.simulated()
 
 
-@dataclass(frozen=True, eq=False)
-class PcaRuns:
-    """The releases of a rehearsal: one canary for each client, or in each release.
+class PcaCanaries(CanaryHarness[list[FloatArray]]):
+    """One canary for each client of a release, or in each release; its run is one release."""
 
-    `into` (m,) says which canaries are in; `rng` draws public rows and directions.
-    """
+    alone = "Their rows would be known to the observer, or not, as canaries are."
+    partial = True
+    rounds = 1
 
-    request: RehearsalRequest
-    release: PcaRelease
-    into: BoolArray
-    rng: np.random.Generator
+    def __init__(self, request: RehearsalRequest, release: PcaRelease) -> None:
+        super().__init__(request)
+        self.release = release
+        self.apart = request.observer != MODEL
+        """Whether the observer sees what each client sends."""
+
+    @cached_property
+    def room(self) -> int:
+        return self.request.silos if self.apart else 1
 
     @cached_property
     def terms(self) -> PcaTerms:
         """The terms of each release: those of the run, of fewer columns."""
         of_run = self.release.terms
         features = min(of_run.features, REHEARSED_FEATURES)
-        return replace(
-            of_run,
-            features=features,
-            components=min(of_run.components, features),
-            silos=self.request.silos,
-        )
-
-    @property
-    def apart(self) -> bool:
-        """Whether the observer sees what each client sends."""
-        return self.request.observer != MODEL
+        components = min(of_run.components, features)
+        return replace(of_run, features=features, components=components, silos=self.request.silos)
 
     @cached_property
-    def claimed(self) -> ev.Event:
+    def wishart(self) -> WishartGram | None:
+        """The noise, where it is Wishart's; None where it is Gaussian."""
+        mechanism = self.terms.mechanism
+        return mechanism if isinstance(mechanism, WishartGram) else None
+
+    @cached_property
+    def event(self) -> ev.Event:
         """What is claimed of one release, before the observer."""
         if self.terms.kind == WISHART:
             return ev.RandomizedResponse(self.terms.noise, 2)
@@ -150,10 +167,9 @@ class PcaRuns:
     @cached_property
     def freedom(self) -> int:
         """m of the module, for the number of shares that the observer sees together."""
-        mechanism = self.terms.mechanism
-        assert isinstance(mechanism, WishartGram)
+        assert self.wishart is not None
         shares = 1 if self.apart else self.terms.silos
-        return shares * mechanism.freedom - self.terms.features + 1
+        return shares * self.wishart.freedom - self.terms.features + 1
 
     @cached_property
     def deviation(self) -> float:
@@ -163,14 +179,8 @@ class PcaRuns:
             return mechanism.std**2 * math.sqrt(2.0 * self.freedom)
         return mechanism.share_std * math.sqrt(1 if self.apart else self.terms.silos)
 
-    @property
-    def replaced(self) -> bool:
-        """Whether a unit that is out has another row, and not none: one of zeros."""
-        return self.request.settings.privacy.neighbours == "replace-one"
-
     @cached_property
     def shift(self) -> float:
-        """How far a unit moves the statistic, in deviations: from 0, or from the middle."""
         return (0.5 if self.replaced else 1.0) / self.deviation
 
     @cached_property
@@ -178,82 +188,72 @@ class PcaRuns:
         """The square of a canary's norm on the grid, at least: clip and truncation shorten it."""
         return 1.0 - 2.0 ** (5 - self.terms.mechanism.bits)
 
-    def seen(self) -> FloatArray:
-        """Make all releases; return the statistic of each canary, in units of |x|^2: (m,)."""
-        canaries = len(self.into)
-        each = self.terms.silos if self.apart else 1
-        statistics = np.empty(canaries)
-        for number, first in enumerate(range(0, canaries, each)):
-            here = np.arange(first, min(first + each, canaries))
-            statistics[here] = self._released(number, here)
-        return statistics
-
-    def observations(self, statistics: FloatArray) -> FloatArray:
-        """Return statistics as a test reads them: over their noise, from 0 where a unit is out."""
-        middle = self.shift if self.replaced else 0.0
-        if self.terms.kind != WISHART:
-            return statistics / self.deviation - middle
-        mean = self.terms.mechanism.std**2 * self.freedom
-        standard = (statistics - mean) / self.deviation - middle
-        absent = statistics < self.shortest
-        return np.asarray(np.where(absent, SURELY_OUT + statistics, standard))
-
-    def notes(self, statistics: FloatArray) -> tuple[str, ...]:
-        """Return what a reader must know; coins and counts are of canaries, so they are public."""
+    def notes(self) -> tuple[str, ...]:
         known = "the observer knows all rows of a client but the canary"
         alone = "the PCA step is rehearsed by itself, and not the training after it"
         zeros = ("a unit that is out has a row of zeros",) if self.replaced else ()
-        if self.terms.kind != WISHART:
+        if self.wishart is None:
             return (alone, known, *zeros)
-        absent = statistics < self.shortest
-        right, wrong = int((absent & ~self.into).sum()), int((absent & self.into).sum())
-        into = int(self.into.sum())
+        # Coins and counts are of canaries, so they are public.
+        into, absent = self.coins.into, self.absent
         proven = (
-            f"a negative eigenvalue proves of {right:,} of {len(self.into) - into:,} canaries that "
-            f"are out that they are, and says so of {wrong:,} of {into:,} that are in, of which it "
-            "never can"
+            f"a negative eigenvalue proves of {(absent & ~into).sum():,} of {(~into).sum():,} "
+            f"canaries that are out that they are, and says so of {(absent & into).sum():,} of "
+            f"{into.sum():,} that are in, of which it never can"
         )
         return (alone, known, *zeros, proven)
 
-    def _released(self, number: int, here: IntArray) -> FloatArray:
-        """Make one release; return the statistics of the canaries `here`, in their order."""
+    @cached_property
+    def absent(self) -> BoolArray:
+        """Which canaries are proven to be out, as far as releases were made: (m,)."""
+        return np.zeros(len(self.coins), bool)
+
+    def place(self, run: int, units: IntArray) -> MakeRounds:
         terms, d, silos = self.terms, self.terms.features, self.terms.silos
-        directions = np.linalg.qr(self.rng.normal(size=(d, d))).Q[:, 0]
+        self.direction = np.linalg.qr(self.rng.normal(size=(d, d))).Q[:, 0]
         known = self.rng.normal(size=(silos, KNOWN_ROWS, d)) * terms.row_norm / math.sqrt(d)
-        long = (CANARY_NORM_IN_CLIPS * terms.row_norm * directions).astype(np.float32)
-        where = np.arange(len(here)) if self.apart else np.zeros(1, np.int64)
-        rows = [known.reshape(-1, d).astype(np.float32)]
-        silo = [np.repeat(np.arange(silos), KNOWN_ROWS)]
-        coins = self.into[here]
-        there = where if self.replaced else where[coins]
-        rows.append((coins[coins | self.replaced][:, None] * long).astype(np.float32))
-        silo.append(there)
-        recorder = RecordingAggregator(PlainAggregator())
+        long = (CANARY_NORM_IN_CLIPS * terms.row_norm * self.direction).astype(np.float32)
+        coins = self.coins.into[units]
+        there = coins | self.replaced  # a unit that is out and replaced has a row of zeros
+        rows = (known.reshape(-1, d).astype(np.float32), coins[there][:, None] * long)
+        silo = (np.repeat(np.arange(silos), KNOWN_ROWS), np.flatnonzero(there))
+        self.exact = [gram_total(terms.mechanism, part.astype(np.float32)).total for part in known]
+        self.recorder = RecordingAggregator(PlainAggregator())
         federation = _federation(np.concatenate(rows), np.concatenate(silo), silos)
-        release = PcaRelease(terms, federation, self._views, recorder)
-        release.release(self._gate(number), lambda _: None)
-        assert recorder.sum is not None
-        mechanism = terms.mechanism
-        exact = [gram_total(mechanism, part.astype(np.float32)).total for part in known]
+        release = PcaRelease(terms, federation, self._views, self.recorder)
+
+        def rounds(each: AfterRound) -> None:
+            # A gate of its own, with a budget where something is promised.
+            odometer = None if self._plan is None else Odometer.for_plan(self._plan)
+            gate = Gate(odometer, MemoryLog(), self.request.streams(run))
+            release.release(gate, lambda _: None)
+            each(1, np.zeros(0), np.zeros(0))
+
+        return rounds
+
+    def observe(self, number: int, before: Parameters, after: Parameters) -> list[FloatArray]:  # noqa: ARG002
+        assert self.recorder.sum is not None
+        left = [self.recorder.sum.total - np.sum(self.exact, axis=0)]
         if self.apart:
-            left = [recorder.sent[index] - exact[index] for index in where.tolist()]
-        else:
-            left = [recorder.sum.total - np.sum(exact, axis=0)]
-        steps = np.stack([_square(mechanism.units(each), d) for each in left])
-        unit = directions / np.linalg.norm(directions)
-        if terms.kind == WISHART:
-            return largest_removable(steps, unit)
-        return np.asarray(np.einsum("i,nij,j->n", unit, steps, unit))
+            left = [self.recorder.sent[i] - self.exact[i] for i in range(len(self.here))]
+        mechanism, d = self.terms.mechanism, self.terms.features
+        return [_square(mechanism.units(steps), d) for steps in left]
+
+    def score(self, number: int, seen: list[FloatArray]) -> FloatArray:  # noqa: ARG002
+        steps, unit = np.stack(seen), self.direction / np.linalg.norm(self.direction)
+        middle = self.shift if self.replaced else 0.0
+        if self.wishart is None:
+            along = np.einsum("i,nij,j->n", unit, steps, unit)
+            return np.asarray(along / self.deviation - middle)
+        removable = largest_removable(steps, unit)
+        self.absent[self.here] = absent = removable < self.shortest
+        mean = self.wishart.std**2 * self.freedom
+        standard = (removable - mean) / self.deviation - middle
+        return np.where(absent, SURELY_OUT + removable, standard)
 
     @cached_property
     def _views(self) -> dict[str, ev.Event]:
         return self.terms.views()
-
-    def _gate(self, number: int) -> Gate:
-        """Return a gate of its own, with a budget where something is promised."""
-        streams, log = self.request.streams(number), MemoryLog()
-        plan = self._plan
-        return Gate(None if plan is None else Odometer.for_plan(plan), log, streams)
 
     @cached_property
     def _plan(self) -> Plan | None:
@@ -288,20 +288,9 @@ def _square(values: FloatArray, d: int) -> FloatArray:
 
 
 def _federation(rows: FloatArray, silo: IntArray, silos: int) -> Federation:
-    return Federation(
-        name="canaries",
-        task="binary",
-        classes=2,
-        users=max(1, len(rows)),
-        silos=silos,
-        features=rows.astype(np.float32),
-        labels=np.zeros(len(rows), np.int64),
-        user=np.zeros(len(rows), np.int64),
-        silo=silo.astype(np.int64),
-        test_features=np.zeros((1, rows.shape[1]), np.float32),
-        test_labels=np.zeros(1, np.int64),
-        absent_users=True,
-        empty_silos=True,
+    users = max(1, len(rows))
+    return records_federation(
+        rows, user=np.zeros(len(rows), np.int64), silo=silo, users=users, silos=silos
     )
 
 

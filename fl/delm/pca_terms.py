@@ -38,10 +38,11 @@ from ...accountant.records import Normaliser, RoundIntent, Sampling
 from ...accountant.sensitivity.gram import GramBound
 from ...accountant.sensitivity.release import root_up
 from ..aggregation.unweighted_views import unweighted_views
-from ..frame.expected_log import ExpectedPhase, NotStated
+from ..declarations.sealed_items import NOISE, RECOMPUTED
+from ..frame.expected_log import ExpectedPhase, NotStated, expected_phase
 from ..observers.names import ANALYZER, MODEL, SERVER, SHUFFLER
 from ..statistics.run_terms import USUAL_MOST_ROWS, RunTerms
-from ..statistics.settings import StatisticsSettings
+from ..statistics.settings import BEYOND, CLIPPED, DROPPED, ROWS, StatisticsSettings
 from .pieces import Scheme, parts_of
 from .settings import DelmSettings, noise_is_given
 
@@ -55,7 +56,7 @@ def pca_epsilon(scheme: Scheme, epsilon: float, model: str, layers: int) -> floa
     """Return the epsilon that the noise of the PCA is made for, of a model with m `layers`."""
     table = scheme.table
     if noise_is_given(model, table.pca, table.sensitivity, table.training_epsilon):
-        return parts_of(scheme, epsilon, layers)[0].pca
+        return parts_of(scheme, epsilon, layers).pca
     return epsilon / (1.0 + table.ratio)
 
 
@@ -140,8 +141,8 @@ class PcaTerms:
         """Return the event of the release for each observer.
 
         `coalitions`: sizes of those of the server with clients that are accounted for; `apart`:
-        observers, beside the server, who collect what every client sends.  Whoever sees anything of
-        the training must be one of the names, as this release is public.
+        observers, besides the server, who collect what every client sends.  Whoever sees anything
+        of the training must be one of the names, as this release is public.
         """
         noise = self.noise_of_sum if self.kind == GAUSSIAN else 1.0
         views = unweighted_views(
@@ -180,11 +181,10 @@ def expected_pca(terms: PcaTerms, intent: RoundIntent) -> ExpectedPhase:
         times = terms.silos if terms.shuffled else 1  # shares in what the event is of
         noise = root_up(Fraction(intent.event.noise_multiplier) ** 2 * times)
         mechanism = terms.gram_terms.mechanism(noise)
-    return ExpectedPhase(
-        mechanism.contribution,
-        mechanism.noise(),
-        mechanism.sensitivity(terms.relation),
-        mechanism.weights_used,
-        Sampling(),
-        UNDIVIDED,
-    )
+    return expected_phase(mechanism, terms.relation, 1, Sampling(), UNDIVIDED)
+
+
+def pca_sealed(kind: PcaKind) -> tuple[str, ...]:
+    """Return what the phase seals: what Gaussian noise was drawn, and counts of the rows."""
+    about_noise = NOISE if kind == GAUSSIAN else (RECOMPUTED,)
+    return (*about_noise, ROWS, CLIPPED, DROPPED, BEYOND)

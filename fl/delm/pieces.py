@@ -14,12 +14,13 @@ from .parts import Parts, given_parts, parts_by_ratio
 from .settings import DIVERGENCE, WITHOUT_REPLACEMENT, DelmSettings, pieces_of
 
 if TYPE_CHECKING:
+    from ..declarations.shared_tables import PrivacySettings
     from ..frame.privacy import PrivacyTarget
 
 
 @dataclass(frozen=True)
 class Scheme:
-    """What decides a run beside its setup: the table, and whether clients are chosen by layers.
+    """What decides a run with its setup: the table, and whether clients are chosen by layers.
 
     `steps` is how many steps are taken in all.
     """
@@ -55,17 +56,17 @@ def selected_of(selected: int | None, clients: int) -> int:
     return chosen
 
 
-def parts_of(scheme: Scheme, epsilon: float, layers: int) -> tuple[Parts, bool]:
-    """Return the parts of epsilon, and whether the table names them; raises as `given_parts`."""
+def parts_of(scheme: Scheme, epsilon: float, layers: int) -> Parts:
+    """Return the parts of epsilon, which the table names or not; raises as `given_parts`."""
     given = given_parts(scheme.table, chooses=scheme.chooses)
     if given is not None:
-        return given, True
+        return given
     has_pca, has_choice = pieces_of(scheme.table, chooses=scheme.chooses)
     ratio = scheme.table.ratio
-    return parts_by_ratio(epsilon, ratio, layers, has_pca=has_pca, has_choice=has_choice), False
+    return parts_by_ratio(epsilon, ratio, layers, has_pca=has_pca, has_choice=has_choice)
 
 
-def claim_of(privacy: PrivacyTarget, name: str) -> float:
+def claim_of(privacy: PrivacyTarget | PrivacySettings, name: str) -> float:
     """Return the epsilon that a run of the system `name` claims; raise `InvalidInput` without."""
     if privacy.epsilon is None or privacy.noise_multiplier is not None:
         raise InvalidInput(

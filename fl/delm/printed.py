@@ -14,14 +14,11 @@ Source: Cao et al. 2023, DELM, Algorithm 1; the expansion is what is left of it 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
 
-from ...accountant import events as ev
-from ...accountant import records
 from ...accountant.arrays import FloatArray, IntArray
 from ...accountant.mechanisms import Gate, Laplace, Ticket
 from ..frame.model import Parameters, Round
@@ -29,32 +26,13 @@ from ..frame.rounds import Draft
 from ..frame.state import Arrays, State
 from ..parties.network import silo_name
 from .layers import Layer, orders
-from .noise_width import printed_mechanism
 from .scheme import DelmScheme
 
 if TYPE_CHECKING:
     from ..training.local_training import SiloGradients
 
-PRINTED_EVENT: Final = ev.NoGuarantee(
-    "DELM as published: the coefficients of this model's objective depend on its weights, and the "
-    "noise is made for a sensitivity that is derived for others"
-)
-
-UNSPECIFIED_EVENT: Final = ev.NoGuarantee(
-    "DELM as published: nothing says what the coefficients of a convolution are, nor how far one "
-    "record moves them"
-)
-
-_DENSE: Final = ("mlp", "mlp-64")
-"""Models of dense layers alone."""
-
 _MOST_MESSAGE_STEPS: Final = 2**51
 """Beyond so many steps of the grid a number of a message is cut off: floats hold sums exactly."""
-
-
-def printed_event(model: str) -> ev.NoGuarantee:
-    """Return what a round of a model states: that there is no guarantee, and why."""
-    return PRINTED_EVENT if model in _DENSE else UNSPECIFIED_EVENT
 
 
 class PrintedRounds(DelmScheme):
@@ -70,24 +48,11 @@ class PrintedRounds(DelmScheme):
         """The last mean gradient, where the next round's messages are compared with it."""
         return self.stated()
 
-    @property
-    def multiplier(self) -> float:
-        """The noise over the printed Delta: one over epsilon2."""
-        return 1.0 / self.parts_of_epsilon.training
-
-    def views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:  # noqa: ARG002
-        """Return the event of one round for each observer: none has a guarantee."""
-        return dict.fromkeys(self.observers, printed_event(self.model.name))
-
-    def mechanism(self, noise_multiplier: float) -> Laplace:  # noqa: ARG002
+    def mechanism(self, noise_multiplier: float) -> Laplace:
         """Return the noise of every client's message."""
-        return printed_mechanism(
-            self.model.name,
-            features=self.model.features,
-            classes=self.setup.federation.classes,
-            parameters=self.model.parameters,
-            epsilon=self.parts_of_epsilon.training,
-        )
+        mechanism = self.terms.mechanism(noise_multiplier)
+        assert isinstance(mechanism, Laplace)
+        return mechanism
 
     def round(
         self, number: int, parameters: Parameters, gate: Gate, state: Arrays | None = None
@@ -105,13 +70,13 @@ class PrintedRounds(DelmScheme):
                 ]
             )
             total = self._sum(ticket, mechanism, messages, self.last(state))
-            gradient = total / self.averaged
+            gradient = total / self.terms.divisor
             return Draft(
                 parameters - self.setup.training.global_rate * gradient,
                 self.after(gradient),
                 aggregate=total,
-                normaliser=records.Normaliser("constant", self.averaged),
-                clip_enforced=False,
+                normaliser=self.terms.normaliser,
+                clip_enforced=self.terms.clip_enforced,
             )
 
         return self.make_round(number, parameters, gate, work, mechanism=mechanism)
@@ -121,7 +86,7 @@ class PrintedRounds(DelmScheme):
     ) -> FloatArray:
         """Return the sum (D,) of the chosen messages of each layer, in whatever order they come."""
         total = np.zeros(messages.shape[1])
-        order = orders(ticket, self.layers, len(messages), shuffled=self.shuffled)
+        order = orders(ticket, self.layers, len(messages), shuffled=self.terms.shuffled)
         for layer, of_layer in zip(self.layers, order, strict=True):
             seen = messages[of_layer, layer.numbers]
             total[layer.numbers] = self._of_layer(ticket, mechanism, layer, seen, last)

@@ -14,6 +14,7 @@ Source: Cao et al. 2023, *Differentially Private Federated Learning with Functio
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -21,11 +22,9 @@ from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
 
-from ...accountant import events as ev
 from ...accountant.arrays import BoolArray, FloatArray, IntArray
 from ...accountant.errors import InvalidInput
 from ...accountant.plan import PlannedPhase, plan_given_noise
-from ..aggregation.unweighted_views import unweighted_views
 from ..data.federation import Federation
 from ..frame.model import Parameters
 from ..frame.opening import Note, OpeningStatement
@@ -33,11 +32,11 @@ from ..frame.phases import Phase
 from ..frame.private_system import PrivateSystem
 from ..frame.promise import Promise, claimed, promise
 from ..frame.state import Arrays, State
-from ..observers.names import SERVER, SHUFFLER
 from .layers import Layer, layers_of
 from .parts import require_claim
-from .pieces import Scheme, claim_of, parts_of
-from .settings import DIVERGENCE, LAYERS, LINEAR_MODELS, NOT_MIXED, PROVEN, WISHART
+from .pieces import Scheme
+from .settings import DIVERGENCE, LINEAR_MODELS, NOT_MIXED, PROVEN, WISHART
+from .terms import SchemeTerms
 from .votes import votes_of_clients
 
 if TYPE_CHECKING:
@@ -125,12 +124,21 @@ class DelmScheme(PrivateSystem):
         self.model: Model = cast("TorchLocalTraining", setup.local).model
         self.layers: tuple[Layer, ...] = layers_of(self.model.parts)
         self.federation = setup.federation  # with a PCA: until that is released
-        self.parts_of_epsilon, self.named = parts_of(scheme, self.epsilon, len(self.layers))
+        self.terms: SchemeTerms = SchemeTerms(
+            setup,
+            scheme,
+            self.model.name,
+            math.prod(setup.federation.features.shape[1:]),
+            setup.federation.classes,
+            len(self.layers),
+            self.model.parameters,
+        )
+        self.parts_of_epsilon = self.terms.parts
         self.choice = scheme.choice(setup.silos, self.parts_of_epsilon)
-        _require_hidden(self.shuffled, setup.silos)
+        _require_hidden(self.terms.shuffled, setup.silos)
         if setup.held_out is not None:
             votes = setup.held_out
-            views = self.laplace_views(votes.noise_multiplier)
+            views = self.terms.laplace_views(votes.noise_multiplier)
             released = votes_of_clients(votes, views, self.right_answers, silos=setup.silos)
             self.setup = replace(setup, held_out=released)
         if self.published:
@@ -139,12 +147,7 @@ class DelmScheme(PrivateSystem):
     @property
     def epsilon(self) -> float:
         """The claim."""
-        return claim_of(self.setup.privacy, self.setup.name)
-
-    @property
-    def shuffled(self) -> bool:
-        """Whether messages lose their senders."""
-        return self.table.shuffle == LAYERS
+        return self.terms.epsilon
 
     @property
     def published(self) -> bool:
@@ -160,18 +163,13 @@ class DelmScheme(PrivateSystem):
         """Return the public model that the first round starts from."""
         return self.setup.local.initial()
 
-    @property
-    def multiplier(self) -> float | None:
-        """The noise multiplier that the parts of epsilon give; None where it is to be found."""
-        raise NotImplementedError
-
     @cached_property
     def promise(self) -> Promise:
         """The promise of the run: what is proven of it, or, as published, what is claimed.
 
         Raises `InvalidInput` for parts that come to more than the claim.
         """
-        setup, multiplier = self.setup, self.multiplier
+        setup, multiplier = self.setup, self.terms.multiplier
         earlier = () if self.pca is None else (self.pca.planned,)
         later = () if setup.held_out is None else (setup.held_out.phase,)
         if self.published:
@@ -202,25 +200,6 @@ class DelmScheme(PrivateSystem):
         if self.choice is None or reaches is None:
             return reaches
         return {name: replace(reach, sees="each") for name, reach in reaches.items()}
-
-    def laplace_views(self, noise_multiplier: float) -> dict[str, ev.Event]:
-        """Return the event of a round for each observer, where every client adds Laplace noise.
-
-        Who shuffles sees each message.
-        """
-        views = unweighted_views(
-            noise_multiplier,
-            family="laplace",
-            unit="record",
-            silos=self.setup.silos,
-            coalitions=self.setup.coalitions,
-        )
-        return {**views, SHUFFLER: views[SERVER]} if self.shuffled else views
-
-    @property
-    def observers(self) -> tuple[str, ...]:
-        """Who sees anything of the run; all of them see the PCA and the rounds."""
-        return tuple(self.laplace_views(1.0))
 
     @property
     def phases(self) -> tuple[Phase, ...]:
@@ -259,7 +238,7 @@ class DelmScheme(PrivateSystem):
             model=self.model.name,
             parts=self.parts_of_epsilon,
             layers=len(self.layers),
-            shuffled=self.shuffled,
+            shuffled=self.terms.shuffled,
             choice=self.choice,
         )
 
@@ -295,11 +274,6 @@ class DelmScheme(PrivateSystem):
         stream = ticket.stream(f"choice/{layer.name}{step}") if draws else None
         return self.choice.choose(stream, messages, last[layer.numbers])
 
-    @property
-    def averaged(self) -> float:
-        """How many messages a mean is of."""
-        return float(self.setup.silos if self.choice is None else self.choice.chosen)
-
     def _unproven(
         self,
         multiplier: float,
@@ -330,7 +304,7 @@ class DelmScheme(PrivateSystem):
             "Where all pieces are sound the claim is what they compose to, and not what a formula "
             "of layers makes of them.",
             f"Write epsilon = {_shown_up(upper)} or more, give smaller parts in [delm], or leave "
-            f'them out beside sensitivity = "{PROVEN}": then the noise is found for the claim.',
+            f'them out with sensitivity = "{PROVEN}": then the noise is found for the claim.',
         )
 
 

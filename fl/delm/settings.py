@@ -201,7 +201,7 @@ def parts_of_pieces(given: GivenSettings) -> Complaint | None:
     if unfit is not None or not named or not given.states(TABLE.name, "ratio"):
         return unfit
     return (
-        f"gives `ratio` beside `{named[0]}` in [delm]",
+        f"gives `ratio` with `{named[0]}` in [delm]",
         "It divides epsilon where its parts are not given.",
         "Leave one of them out.",
     )
@@ -248,7 +248,7 @@ def ratio_of_pieces(given: GivenSettings) -> Complaint | None:
     for name in ("ratio", "components"):
         if given.states(TABLE.name, name):
             return (
-                f'gives `{name}` in [delm] beside pca = "{NO_PCA}"',
+                f'gives `{name}` in [delm] with pca = "{NO_PCA}"',
                 "It is of the PCA, and there is none.",
                 "Leave it out.",
             )

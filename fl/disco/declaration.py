@@ -20,8 +20,8 @@ from ..observers.names import COORDINATOR, MODEL, PEER
 from .settings import COUNT_PHASE, QUANTILE, RULES, TABLE, DiscoSettings
 
 
-def beside(read: Read) -> tuple[str, ...]:
-    """Return what a round releases beside its model: the count that moves the clip."""
+def released_counts(read: Read) -> tuple[str, ...]:
+    """Return what a round releases with its model: the count that moves the clip."""
     table: DiscoSettings = StatedSettings(read).of(TABLE)
     return (COUNT_PHASE,) if table.clip == QUANTILE else ()
 
@@ -75,6 +75,6 @@ SYSTEMS: Final = (
         canaries=1_000,  # as many as there are peers in each of many runs
         canary_work=f"{__package__}.canaries:work",
         example=_EXAMPLE,
-        beside=beside,
+        beside=released_counts,
     ),
 )

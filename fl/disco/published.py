@@ -84,7 +84,7 @@ def radii(norms: Sequence[FloatArray], clip: float) -> FloatArray:
 class PublishedDisco(PrivateSystem):
     """DISCO's peers with the noise of the published program; see the module.
 
-    Raises `InvalidInput` for too few peers, for an epsilon beside a noise multiplier, and for what
+    Raises `InvalidInput` for too few peers, for an epsilon with a noise multiplier, and for what
     the program does not have: another unit than a peer, a clip that moves, a clip below 1e-12, and
     colluders, whom nothing is promised about.
     """
@@ -104,7 +104,7 @@ class PublishedDisco(PrivateSystem):
             self.aggregator = self._shares
         refuse(setup, peers_complaint(setup.silos, table))
         _require_published(setup, table)
-        self.terms = PublishedTerms(setup, len(self.sizes))
+        self.terms: PublishedTerms = PublishedTerms(setup, len(self.sizes))
         self.multiplier = self.terms.multiplier
         self._norms: list[FloatArray] = []  # of the last rounds, (peers, tensors): private
         self._last_round = 0

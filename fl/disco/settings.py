@@ -144,17 +144,20 @@ def frames_of_peers(given: GivenSettings) -> Complaint | None:
         return None
     aggregation = given.security.aggregation
     if aggregation == "masked" or given.of(DiscoSettings).as_published:
-        beside, why = _NOISE_AS_PUBLISHED, "The published noise promises nothing to count."
+        excluded, why = _NOISE_AS_PUBLISHED, "The published noise promises nothing to count."
         if aggregation == "masked":
-            beside, why = 'aggregation = "masked" in [security]', "Masks are made among all silos."
+            excluded, why = (
+                'aggregation = "masked" in [security]',
+                "Masks are made among all silos.",
+            )
         return (
-            f"gives `time_frames` in [disco] beside {beside}",
+            f"gives `time_frames` in [disco] with {excluded}",
             why,
             'Leave it out, or write aggregation = "shares" with noise that holds.',
         )
     if given.states("privacy", "epsilon", "noise_multiplier"):
         return (
-            "gives `epsilon` and `noise_multiplier` in [privacy] beside `time_frames` in [disco]",
+            "gives `epsilon` and `noise_multiplier` in [privacy] with `time_frames` in [disco]",
             "With both, epsilon cuts the rounds, and the frames would end after the run.",
             "Leave one of them out.",
         )
@@ -215,7 +218,7 @@ def published_noise(given: GivenSettings) -> Complaint | None:
 
 
 def published_parts(given: GivenSettings) -> Complaint | None:
-    """Refuse what the published program does not have, beside its noise."""
+    """Refuse what the published program does not have, besides its noise."""
     table, clip_by = given.of(DiscoSettings), given.stated(TABLE.name, "clip_by")
     if not table.as_published:
         return None

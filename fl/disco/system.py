@@ -77,7 +77,7 @@ class Disco(PrivateSystem):
     def __init__(self, setup: Setup, table: DiscoSettings) -> None:
         super().__init__(setup)
         self.table = table
-        self.terms = DiscoTerms(setup, table)
+        self.terms: DiscoTerms = DiscoTerms(setup, table)
         self.schedule = self.terms.schedule
         refuse(
             setup,
@@ -147,16 +147,17 @@ class Disco(PrivateSystem):
             norms = np.concatenate([part.norms for part in terms])
             next_clip = self._clip_from_count(gate, number, clip, norms)
         mechanism = self.sum_mechanism(self.promise.noise_multiplier, clip, number)
+        of_round = self.terms.at(number, clip)
 
         def work(ticket: Ticket) -> Draft:
             totals, sealed, monitor = self._totals(ticket, mechanism, terms, parameters.size)
             arrived = self._sum(ticket, number, mechanism, totals, monitor=monitor)
-            noisy = NoisySum(mechanism.units(arrived.total), self.divisor(number))
+            noisy = NoisySum(mechanism.units(arrived.total), of_round.peers_or_records)
             return Draft(
                 parameters + noisy.times(self.setup.training.global_rate),
                 self._next_state(mechanism, noisy, next_clip),
                 aggregate=noisy.total,
-                normaliser=records.Normaliser("constant", noisy.constant),
+                normaliser=of_round.normaliser,
                 sealed={**monitor.items(), **sealed},
                 shares=len(arrived.silos),
             )
@@ -164,21 +165,10 @@ class Disco(PrivateSystem):
         phase = self.promise.training
         if self.table.clip == QUANTILE:
             phase = planned_release(phase, 1)
+        silos = of_round.stated_silos
         return self.make_round(
-            number,
-            parameters,
-            gate,
-            work,
-            mechanism=mechanism,
-            phase=phase,
-            silos=self.schedule.stated(number),
+            number, parameters, gate, work, mechanism=mechanism, phase=phase, silos=silos
         )
-
-    def divisor(self, number: int) -> float:
-        """Return the public number that the sum of round `number` is divided by."""
-        divisor = self.terms.at(number).divisor
-        assert divisor is not None  # of a sum
-        return divisor
 
     @property
     def clips_records(self) -> bool:

@@ -98,9 +98,14 @@ class DiscoTerms(SetupTerms):
         return self.schedule.stated(self.number)
 
     @property
+    def peers_or_records(self) -> float:
+        """The public number of peers, or of records, that a sum is divided by."""
+        return float(self.table.divisor or len(self.members))
+
+    @property
     def divisor(self) -> float | None:
-        """The public number of peers, or of records, that a sum is divided by; None of a count."""
-        return None if self.counts else float(self.table.divisor or len(self.members))
+        """What a sum is divided by; None of a count."""
+        return None if self.counts else self.peers_or_records
 
     @property
     def bound(self) -> float:
@@ -196,7 +201,7 @@ def _terms(given: StatedSettings, intent: RoundIntent, _: object) -> DiscoTerms 
 
 
 def _votes(given: StatedSettings) -> ExpectedPhase:
-    """Return what the release of votes states; time frames are refused beside it."""
+    """Return what the release of votes states; time frames are refused with it."""
     terms = DiscoTerms(given, given.of(TABLE)).noise_terms
     mechanism = votes_mechanism(terms, votes_noise(given))
     votes = expected_phase(mechanism, given.privacy.neighbours, 1, Sampling(), None)

@@ -115,14 +115,14 @@ class FedAvg:
         return make_round(gate, self._intent(number, parameters, route), work)
 
     def _intent(self, number: int, parameters: Parameters, route: Route) -> records.RoundIntent:
-        views, mechanism = self.terms.views(), self.terms.mechanism()
+        views, stated = self.terms.views(), self.terms.round
         return records.RoundIntent(
             round=number,
             phase=TRAINING_PHASE,
             event=views[MODEL],
-            contribution=mechanism.contribution,
-            noise=mechanism.noise(),
-            sensitivity=mechanism.sensitivity(self.terms.neighbours),
+            contribution=stated.contribution,
+            noise=stated.noise,
+            sensitivity=stated.sensitivity,
             model_in=model_digest(parameters),
             reaches=reaches_of(views, route),
         )

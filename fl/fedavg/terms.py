@@ -17,30 +17,11 @@ from ..observers.names import MODEL
 NO_NOISE: Final = ev.NoGuarantee("no noise")
 
 
-class Unprotected:
-    """The mean of updates as they are: what takes the place of a mechanism."""
-
-    contribution = Contribution(math.inf, "l2", "user", "whole")
-    weights_used = Weights()
-
-    def noise(self, draws: int = 0) -> Noise:
-        """Return that nothing is drawn."""
-        return Noise("none", 0.0, shares=0, draws=0 * draws)
-
-    def sensitivity(self, relation: str) -> float:
-        """Return how far a user moves it: without bound, under any relation."""
-        del relation
-        return math.inf
-
-
 @dataclass(frozen=True)
 class FedAvgTerms(SetupTerms):
     """One round of FedAvg, which promises nothing to anybody."""
 
-    def mechanism(self, noise_multiplier: float = 0.0) -> Unprotected:
-        """Return that there is no noise, whatever the multiplier."""
-        del noise_multiplier
-        return Unprotected()
+    clip_enforced = False
 
     def views(self, noise_multiplier: float = 0.0) -> Mapping[str, ev.Event]:
         """Return that the model, which everybody sees, has no guarantee."""
@@ -53,14 +34,21 @@ class FedAvgTerms(SetupTerms):
         return float(self.setup.silos)
 
     @property
-    def clip_enforced(self) -> bool:
-        """Never: nothing is clipped."""
-        return False
+    def round(self) -> ExpectedPhase:
+        """What every round states: the mean of updates as they are."""
+        return ExpectedPhase(
+            Contribution(math.inf, "l2", "user", "whole"),
+            Noise("none", 0.0, shares=0, draws=0),
+            math.inf,
+            Weights(),
+            normaliser=self.normaliser,
+            clip_enforced=self.clip_enforced,
+        )
 
     def expected(self, privacy: PrivacySettings, intent: RoundIntent) -> ExpectedPhase:
         """Return what every round states."""
         del privacy, intent
-        return self.stated(self.mechanism())
+        return self.round
 
 
 EXPECTED: Final = ExpectedLog(by_terms(lambda given, *_: FedAvgTerms(given)))

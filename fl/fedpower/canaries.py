@@ -8,8 +8,8 @@ variance 1 that is independent of earlier rounds and of other canaries (`canary_
 of at most the claim's shift.  No more is seen of a unit than that, so a sound run shows no more
 than is claimed.
 
-**The shape.**  r canaries lie in one run, along orthonormal directions in the span of the first Z;
-there are as many runs as it takes.  A bound depends on neither d nor r, so runs are rehearsed with
+**The shape.**  r canaries lie in one run, along orthonormal directions in the span of the first Z.
+A bound depends on neither d nor r, so runs are rehearsed with
 as many directions as columns: then every row lies in the span of every Z, and attains its bound in
 all rounds, by which the noise is tested hardest.  With fewer directions than columns a row would
 leave the span after the first round, unless other rows keep it there.
@@ -34,36 +34,35 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, TypeAlias, cast
+from typing import Final, TypeAlias, cast
 
 import numpy as np
 
 from ...accountant.arrays import FloatArray, IntArray
 from ...accountant.errors import Unsupported
 from ...accountant.mechanisms import NoisyProduct
+from ...accountant.sensitivity.product import ProductBound
 from ..canaries import (
     CANARY_NORM_IN_CLIPS,
     CanaryHarness,
     CanaryObservations,
+    MakeRounds,
     RecordingAggregator,
     RehearsalRequest,
     mask_pairs,
     records_federation,
 )
+from ..data.federation import Federation
+from ..frame.model import Parameters
 from ..frame.system import build
 from ..observers.names import MODEL, SERVER
+from ..settings.schema import Settings
 from ..tables.record_shape import shape_in
 from ..training.local_training import NoTraining
 from .canary_pairs import CanaryPairs, canary_pairs, directions_each
 from .power import PowerIteration
 from .settings import FedPowerSettings
 from .utility import FedPowerUtility
-
-if TYPE_CHECKING:
-    from ...accountant.sensitivity.product import ProductBound
-    from ..data.federation import Federation
-    from ..frame.model import Parameters
-    from ..settings.schema import Settings
 
 REHEARSED_COLUMNS: Final = 64
 """Columns and directions of a rehearsal, unless the unit decides: canaries of one run."""
@@ -75,7 +74,7 @@ ROWS_IN_CAPS: Final = 2
 """How many rows a silo has, in caps: a missing cap shows twofold."""
 
 _ROUND_WORK: Final = 20_000
-"""What a round costs beside its numbers and its masks, in steps of half a microsecond."""
+"""What a round costs besides its numbers and its masks, in steps of half a microsecond."""
 
 Products: TypeAlias = "tuple[FloatArray, list[tuple[IntArray, FloatArray]]]"
 """The iterate of a round, and the products that arrive, each with the weights of units in it."""
@@ -86,7 +85,7 @@ def simulate(request: RehearsalRequest) -> CanaryObservations:
 
     Raises `Unsupported` for products that nodes do not sum in every step and for entries of data
     whose columns are not known, `InvalidInput` for an observer that the plan does not know, and
-    where real users are to be beside the canaries.
+    where real users are to be with the canaries.
     """
     return PowerCanaries(request).simulated()
 
@@ -203,7 +202,7 @@ class PowerCanaries(CanaryHarness[Products]):
         """The silo of each unit, (m,): the same ones in every run."""
         return self.request.silo_of[np.arange(len(self.coins)) % self.room]
 
-    @property
+    @cached_property
     def groups(self) -> IntArray | None:
         return self.silo_of if self.request.sees_each_silo else None
 
@@ -240,7 +239,7 @@ class PowerCanaries(CanaryHarness[Products]):
             f"{self.room} units at most in each of many runs",
         )
 
-    def place(self, run: int, units: IntArray) -> PowerIteration:
+    def place(self, run: int, units: IntArray) -> MakeRounds:
         self.pairs = self._pairs(len(units), self._first_basis())
         system = self._built(self._with_canaries(units), run)
         self.recorder = RecordingAggregator(system.aggregator, missing=self.request.missing)
@@ -248,7 +247,7 @@ class PowerCanaries(CanaryHarness[Products]):
         self.removal = RehearsedRemoval(self.rng)
         if isinstance(system, FedPowerUtility):
             system.remove_noise_by(self.removal)
-        return system
+        return self.rounds_of(system, self.request.streams(run))
 
     def observe(self, number: int, before: Parameters, after: Parameters) -> Products:  # noqa: ARG002
         basis = before.reshape(self.bound.dimension, self.bound.rank)
@@ -302,5 +301,5 @@ class PowerCanaries(CanaryHarness[Products]):
 
     def _built(self, federation: Federation, run: int = 0) -> PowerIteration:
         request = self.request
-        made = build(request.settings, federation, NoTraining(), request.streams(run))
-        return cast("PowerIteration", made)
+        system = build(request.settings, federation, NoTraining(), request.streams(run))
+        return cast("PowerIteration", system)

@@ -111,7 +111,7 @@ def canary_pairs(
 
 
 def _slanted(bound: ProductBound) -> bool:
-    """Return whether an entry moves more beside another one than by itself."""
+    """Return whether an entry moves more with another one than by itself."""
     assert bound.largest_change is not None
     change = min(bound.largest_change / bound.row_norm, _FURTHEST)
     return math.sqrt(2.0 - change**2 / 2.0) > 2.0 - change

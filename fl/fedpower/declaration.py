@@ -15,7 +15,6 @@ from .settings import (
     POWER_RULES,
     PUBLISHED_RULES,
     TABLE,
-    of_releases,
 )
 
 PLANNER_KEYS: Final = ("design", "most_values", "signal")
@@ -50,7 +49,6 @@ _ORIGINAL: Final = Declaration(
     carrier=f"{__package__}.canaries:simulate",
     canaries=20_000,  # 64 in each of many runs
     canary_work=f"{__package__}.canaries:work",
-    sealed=of_releases,
 )
 
 _UTILITY: Final = replace(
@@ -95,7 +93,6 @@ _POWER: Final = Declaration(
     carrier=f"{__package__}.canaries:simulate",
     canaries=20_000,  # 64 in each of many runs
     canary_work=f"{__package__}.canaries:work",
-    sealed=of_releases,
 )
 
 _ONE_SHOT: Final = replace(

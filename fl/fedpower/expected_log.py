@@ -1,186 +1,125 @@
-"""What a configuration of FedPower fixes of a run's log (`fl.frame.expected_log`)."""
+"""What a configuration of FedPower fixes of a run's log: by its terms (`run_terms`)."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ...accountant import events as ev
-from ...accountant.arrays import FloatArray
-from ...accountant.records import Normaliser, RoundIntent, Sampling, Security
 from ..datasets.ratings import RATINGS
-from ..declarations.declaration import Read
-from ..frame.expected_log import (
-    ExpectedLog,
-    ExpectedPhase,
-    NotStated,
-    expected_phase,
-    noise_multiplier_stated,
-)
+from ..declarations.sealed_items import RELEASE
+from ..frame.expected_log import ExpectedLog, NotStated
+from ..frame.terms import by_terms, typed
 from ..statistics.run_terms import RunTerms as GramTerms
 from ..tables.record_shape import shape_read
 from .iterate import first_basis
+from .planner import ONE_SHOT as ONE_SHOT_DESIGN
 from .planner import chosen_design
 from .published_noise import (
     ORIGINAL,
     PRIVATE,
     UTILITY,
     Algorithm,
-    is_bounded,
-    mechanism_of,
-    require_bounded_products,
+    PublishedTerms,
+    with_removal,
 )
 from .run_terms import RunTerms, gram_terms
 from .settings import TABLE, FedPowerSettings
 
-
-def _power_phase(read: Read, intent: RoundIntent, values: int | None) -> ExpectedPhase:
-    del values
-    facts = intent.contribution.product
-    terms = power_terms(read, None if facts is None else facts.dimension)
-    mechanism = terms.mechanism(noise_multiplier_stated(read, intent, ev.Gaussian))
-    constant = Normaliser("constant", read(TABLE.name, "divisor"))
-    return expected_phase(mechanism, read("privacy", "neighbours"), 1, Sampling(), constant)
+if TYPE_CHECKING:
+    from ...accountant.arrays import FloatArray
+    from ...accountant.records import RoundIntent
+    from ..declarations.stated_settings import StatedSettings
 
 
-def power_terms(read: Read, stated_dimension: int | None = None) -> RunTerms:
-    """Return the public facts of a power iteration, by its configuration.
-
-    `stated_dimension` is what the log says of data whose columns the configuration does not fix.
-    """
-    return RunTerms(
-        settings=table_of(read),
-        unit=read("privacy", "unit"),
-        relation=read("privacy", "neighbours"),
-        dimension=_dimension(read, stated_dimension),
-        silos=read("data", "silos"),
-        dropouts=read("security", "dropouts"),
-    )
-
-
-def _dimension(read: Read, stated: int | None) -> int:
-    shape = shape_read(read)
-    dimension = stated if shape is None else shape[0]
-    if dimension is None:
+def _dimension(given: StatedSettings, intent: RoundIntent | None) -> int:
+    """Return how many columns the data have: as is known, or as the log says where it is not."""
+    shape = shape_read(given.read)
+    if shape is not None:
+        return shape[0]
+    contribution = None if intent is None else intent.contribution
+    facts = None if contribution is None else contribution.gram or contribution.product
+    if facts is None:
         raise NotStated("[data] name")
-    return dimension
+    return facts.dimension
 
 
-def table_of(read: Read) -> FedPowerSettings:
-    """Return the settings in `[fedpower]`; keys that the system has no use for have defaults."""
-    given: dict[str, Any] = {}
-    for key in TABLE.keys:
-        try:
-            given[key.name] = read(TABLE.name, key.name)
-        except NotStated:
-            if key.name in TABLE.required:
-                raise
-    return FedPowerSettings(**given)
+def _table(given: StatedSettings) -> FedPowerSettings:
+    table: FedPowerSettings = given.complete(TABLE)
+    return table
 
 
-def _first_iterate(read: Read) -> FloatArray:
-    dimension, columns = power_terms(read).parts["iterate"]
-    return first_basis(dimension, columns, read("data", "seed")).reshape(-1)
+def _power(
+    given: StatedSettings, intent: RoundIntent | None = None, _: int | None = None
+) -> RunTerms:
+    return RunTerms.of(given, _table(given), _dimension(given, intent))
 
 
-POWER: Final = ExpectedLog(_power_phase, first=_first_iterate)
+def _one_shot(
+    given: StatedSettings, intent: RoundIntent | None = None, _: int | None = None
+) -> GramTerms:
+    return gram_terms(_table(given), given, _dimension(given, intent))
+
+
+def _planned(
+    given: StatedSettings, intent: RoundIntent | None = None, _: int | None = None
+) -> RunTerms | GramTerms:
+    """Return the terms of the design that is chosen, by the configuration and by the columns."""
+    unit, dimension = str(given.privacy.unit), _dimension(given, intent)
+    design = chosen_design(_table(given), unit=unit, dimension=dimension)
+    return (_one_shot if design.name == ONE_SHOT_DESIGN else _power)(given, intent)
+
+
+def _published(
+    algorithm: Algorithm, given: StatedSettings, intent: RoundIntent, _: int | None
+) -> PublishedTerms:
+    ratings = given.data.name == RATINGS
+    dimension = _dimension(given, intent)
+    return PublishedTerms.of(given, _table(given), dimension, algorithm=algorithm, ratings=ratings)
+
+
+def _first_iterate(given: StatedSettings) -> FloatArray:
+    dimension, columns = _power(given).parts["iterate"]
+    return first_basis(dimension, columns, given.data.seed).reshape(-1)
+
+
+def _first_clipped(given: StatedSettings) -> FloatArray:
+    largest = _table(given).entry_clip
+    return np.asarray(np.clip(_first_iterate(given), -largest, largest))
+
+
+def _first_planned(given: StatedSettings) -> FloatArray:
+    terms = _planned(given)
+    return np.zeros(terms.gram.values) if isinstance(terms, GramTerms) else _first_iterate(given)
+
+
+def _sealed(_: StatedSettings) -> Mapping[str, tuple[str, ...]]:
+    return {RELEASE: RunTerms.sealed}
+
+
+PLANNER: Final = ExpectedLog(by_terms(_planned), first=typed(_first_planned), sealed=typed(_sealed))
+"""Of the design that is chosen."""
+
+POWER: Final = replace(PLANNER, phase=by_terms(_power), first=typed(_first_iterate))
 """Of a power iteration."""
 
-
-def _gram_phase(read: Read, intent: RoundIntent, values: int | None) -> ExpectedPhase:
-    del values
-    facts = intent.contribution.gram
-    terms = one_shot_terms(read, None if facts is None else facts.dimension)
-    mechanism = terms.mechanism(noise_multiplier_stated(read, intent, ev.Gaussian))
-    constant = Normaliser("constant", 1.0)
-    return expected_phase(mechanism, read("privacy", "neighbours"), 1, Sampling(), constant)
-
-
-def one_shot_terms(read: Read, stated_dimension: int | None = None) -> GramTerms:
-    """Return the public facts of one Gram release, by its configuration; as `power_terms`."""
-    return gram_terms(
-        table_of(read),
-        unit=read("privacy", "unit"),
-        relation=read("privacy", "neighbours"),
-        dimension=_dimension(read, stated_dimension),
-        users=read("data", "users"),
-        silos=read("data", "silos"),
-        dropouts=read("security", "dropouts"),
-    )
-
-
-def _first_gram(read: Read) -> FloatArray:
-    return np.zeros(one_shot_terms(read).gram.values)
-
-
-ONE_SHOT: Final = ExpectedLog(_gram_phase, first=_first_gram)
+ONE_SHOT: Final = replace(
+    PLANNER,
+    phase=by_terms(_one_shot),
+    first=typed(lambda given: np.zeros(_one_shot(given).gram.values)),
+)
 """Of one Gram release."""
 
-
-def _is_one_shot(read: Read, stated_dimension: int | None = None) -> bool:
-    dimension = _dimension(read, stated_dimension)
-    unit = read("privacy", "unit")
-    return chosen_design(table_of(read), unit=unit, dimension=dimension).name == "one-shot"
-
-
-def _planned_phase(read: Read, intent: RoundIntent, values: int | None) -> ExpectedPhase:
-    contribution = intent.contribution
-    facts = contribution.gram or contribution.product
-    stated = None if facts is None else facts.dimension
-    phase = _gram_phase if _is_one_shot(read, stated) else _power_phase
-    return phase(read, intent, values)
-
-
-def _first_planned(read: Read) -> FloatArray:
-    return _first_gram(read) if _is_one_shot(read) else _first_iterate(read)
-
-
-PLANNER: Final = ExpectedLog(_planned_phase, first=_first_planned)
-"""Of the design that is chosen: by the configuration, and by the columns that the log states where
-the data set does not fix them."""
-
-
-def _phase(
-    algorithm: Algorithm, read: Read, intent: RoundIntent, values: int | None
-) -> ExpectedPhase:
-    del values
-    facts = intent.contribution.product
-    terms = power_terms(read, None if facts is None else facts.dimension)
-    ratings = read("data", "name") == RATINGS
-    require_bounded_products(terms, ratings=ratings)
-    given: float | None = read("privacy", "noise_multiplier")
-    if given is None:
-        if not isinstance(intent.event, ev.Gaussian):
-            raise NotStated("the noise that was found")
-        given = intent.event.noise_multiplier
-    mechanism = mechanism_of(algorithm, terms, given, ratings=ratings)
-    draws = terms.settings.synchronise_every if algorithm == PRIVATE else 1
-    return ExpectedPhase(
-        mechanism.contribution,
-        mechanism.noise(draws),
-        mechanism.sensitivity(read("privacy", "neighbours")),
-        mechanism.weights_used,
-        Sampling(),
-        Normaliser("constant", read(TABLE.name, "divisor")),
-        clip_enforced=is_bounded(terms, ratings=ratings),
-    )
-
-
-def _clipped_first(read: Read) -> FloatArray | None:
-    assert POWER.first is not None
-    first, eta = POWER.first(read), table_of(read).entry_clip
-    return None if first is None else np.asarray(np.clip(first, -eta, eta))
-
-
-def _with_removal(read: Read, masks: Security) -> Security:
-    from .utility import with_removal
-
-    return with_removal(masks, read("security", "key_bits"))
-
-
-ORIGINAL_LOG: Final = ExpectedLog(partial(_phase, ORIGINAL), first=POWER.first)
-UTILITY_LOG: Final = ExpectedLog(partial(_phase, UTILITY), first=POWER.first, masks=_with_removal)
-PRIVATE_LOG: Final = ExpectedLog(partial(_phase, PRIVATE), first=_clipped_first)
+ORIGINAL_LOG: Final = replace(POWER, phase=by_terms(partial(_published, ORIGINAL)))
+UTILITY_LOG: Final = replace(
+    POWER,
+    phase=by_terms(partial(_published, UTILITY)),
+    masks=typed(lambda given, masks: with_removal(masks, given.security.key_bits)),
+)
+PRIVATE_LOG: Final = replace(
+    POWER, phase=by_terms(partial(_published, PRIVATE)), first=typed(_first_clipped)
+)
 """Of Algorithms 1, 2 and 3."""

@@ -37,7 +37,7 @@ def projector_distance(basis: ArrayLike, other: ArrayLike) -> float:
     1.414214
     """
     first, second = _pair(basis, other)
-    missing = np.linalg.norm(_beside(first, second)), np.linalg.norm(_beside(second, first))
+    missing = np.linalg.norm(_outside(first, second)), np.linalg.norm(_outside(second, first))
     return math.hypot(*missing)
 
 
@@ -51,7 +51,7 @@ def largest_angle(basis: ArrayLike, other: ArrayLike) -> float:
     large, small = _pair(basis, other)
     if large.shape[1] < small.shape[1]:
         large, small = small, large
-    sine = np.linalg.norm(_beside(large, small), 2)
+    sine = np.linalg.norm(_outside(large, small), 2)
     cosine = np.linalg.svd(large.T @ small, compute_uv=False)[-1]
     return math.atan2(float(sine), float(cosine))
 
@@ -130,7 +130,7 @@ def frobenius_as_published(iterate: ArrayLike, exact: ArrayLike) -> float:
     return float(np.linalg.norm(first - second))
 
 
-def _beside(basis: FloatArray, vectors: FloatArray) -> FloatArray:
+def _outside(basis: FloatArray, vectors: FloatArray) -> FloatArray:
     """Return what of the vectors is orthogonal to the basis; twice, for accuracy."""
     rest = vectors - basis @ (basis.T @ vectors)
     again: FloatArray = rest - basis @ (basis.T @ rest)

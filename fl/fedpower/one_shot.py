@@ -51,15 +51,7 @@ class OneShot(Statistics):
     def run_terms(self, table: ReleaseSettings) -> RunTerms:
         """Return the public facts of the release, of rows without labels."""
         del table  # made of `self.table`, as an audit makes it
-        return gram_terms(
-            self.table,
-            unit=self.setup.privacy.unit,
-            relation=self.setup.privacy.neighbours,
-            dimension=data_rows.dimension(self.setup.federation),
-            users=self.setup.users,
-            silos=self.setup.silos,
-            dropouts=self.setup.security.dropouts,
-        )
+        return gram_terms(self.table, self.setup, data_rows.dimension(self.setup.federation))
 
     @property
     def parts(self) -> Mapping[str, Shape]:

@@ -25,9 +25,9 @@ from ..frame.opening import Design
 from ..frame.setup import Setup, setup
 from . import rows as data_rows
 from .one_shot import OneShot
-from .power import PowerIteration, terms_of
+from .power import PowerIteration
 from .predicted_error import PublicFacts, chosen_rounds
-from .run_terms import RunTerms, product_views
+from .run_terms import RunTerms
 from .settings import FedPowerSettings
 
 if TYPE_CHECKING:
@@ -72,14 +72,7 @@ def planned_rounds(setup: Setup, terms: RunTerms) -> int:
     privacy = setup.privacy
     if privacy.noise_multiplier is not None or privacy.epsilon is None:
         return setup.rounds
-    seen = product_views(
-        1.0,
-        silos=setup.silos,
-        aggregation=setup.aggregation,
-        dropouts=setup.security.dropouts,
-        coalitions=setup.coalitions,
-        colluders=setup.security.colluders,
-    ).get(privacy.observer)
+    seen = terms.views(1.0).get(privacy.observer)
     if not isinstance(seen, ev.Gaussian):
         return setup.rounds
     neighbours = as_neighbours(privacy.neighbours)
@@ -114,14 +107,13 @@ def planner(
     """Return the system `fedpower`, with the design that suits."""
     parts = setup(settings, federation, local, whole_ring=True)
     table = settings.of(FedPowerSettings)
-    design = chosen_design(
-        table, unit=parts.privacy.unit, dimension=data_rows.dimension(federation)
-    )
+    dimension = data_rows.dimension(federation)
+    design = chosen_design(table, unit=parts.privacy.unit, dimension=dimension)
     system: OneShot | PowerIteration
     if design.name == ONE_SHOT:
         system = OneShot(replace(parts, rounds=1), table)
     else:
-        rounds = planned_rounds(parts, terms_of(parts, table))
+        rounds = planned_rounds(parts, RunTerms.of(parts, table, dimension))
         if rounds < parts.rounds:
             guess = f"{rounds:,} of at most {parts.rounds:,} rounds, by a guess that uses no data"
             design = replace(design, reasons=(*design.reasons, guess))

@@ -11,20 +11,17 @@ another design, or other rounds, would be chosen; `fedpower-power` is rehearsed 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...accountant.errors import Unsupported
 from ..canaries import CanaryObservations, RehearsalRequest
+from ..settings.schema import Settings
 from ..statistics.canaries import releases_work, simulate_releases
+from ..statistics.settings import ReleaseSettings
 from ..tables.record_shape import shape_in
 from .planner import ONE_SHOT, chosen_design
 from .run_terms import gram_settings
 from .settings import FedPowerSettings
-
-if TYPE_CHECKING:
-    from ..canaries import CanaryObservations, RehearsalRequest
-    from ..settings.schema import Settings
-
 
 USUAL_COLUMNS: Final = 64
 """Columns of a release that is rehearsed, where the configuration does not fix them."""
@@ -41,25 +38,9 @@ def simulate(request: RehearsalRequest) -> CanaryObservations:
 
 
 def work(settings: Settings, silos: int, canaries: int) -> int:
-    """Return the work of all releases, as `fl.canaries.rehearsal_cost.Work` says."""
+    """Return the work of all releases, as `fl.canaries.Work` says."""
     _require_one_shot(settings)
     return work_of_one_shot(settings, silos, canaries)
-
-
-def _require_one_shot(settings: Settings) -> None:
-    table = settings.of(FedPowerSettings)
-    shape = shape_in(settings.data)
-    columns = USUAL_COLUMNS if shape is None else shape[0]
-    columns = max(columns, table.columns)
-    unit = settings.privacy.unit or "record"
-    if chosen_design(table, unit=unit, dimension=columns).name == ONE_SHOT:
-        return
-    raise Unsupported(
-        "A run of fedpower that multiplies in rounds is not rehearsed by this name.",
-        "How many rounds it has follows from the columns of its data, and a rehearsal has others.",
-        'Rehearse the same with system = "fedpower-power" and its rounds; or judge the noise by '
-        "the tier residual.",
-    )
 
 
 def simulate_one_shot(request: RehearsalRequest) -> CanaryObservations:
@@ -67,20 +48,33 @@ def simulate_one_shot(request: RehearsalRequest) -> CanaryObservations:
 
     A carrier; raises as `fl.statistics.canaries.simulate`.
     """
-    settings = request.settings
-    table, features = gram_settings(settings.of(FedPowerSettings)), _columns(settings)
+    table, features = _release(request.settings)
     # Records have labels, of which nothing is released.
     return simulate_releases(request, table, features=features, classes=2)
 
 
 def work_of_one_shot(settings: Settings, silos: int, canaries: int) -> int:
-    """Return the work of all releases, as `fl.canaries.rehearsal_cost.Work` says."""
-    table, features = gram_settings(settings.of(FedPowerSettings)), _columns(settings)
+    """Return the work of all releases, as `fl.canaries.Work` says."""
+    table, features = _release(settings)
     return releases_work(settings, table, silos, canaries, features=features, classes=0)
 
 
-def _columns(settings: Settings) -> int:
-    shape = shape_in(settings.data)
+def _release(settings: Settings) -> tuple[ReleaseSettings, int]:
+    """Return what a rehearsed release releases, and the columns of its data."""
+    table, shape = settings.of(FedPowerSettings), shape_in(settings.data)
     # Fewer columns than directions are refused, whatever is released.
-    most = max(USUAL_COLUMNS, settings.of(FedPowerSettings).columns)
-    return most if shape is None else shape[0]
+    usual = max(USUAL_COLUMNS, table.columns)
+    return gram_settings(table), usual if shape is None else shape[0]
+
+
+def _require_one_shot(settings: Settings) -> None:
+    table, unit = settings.of(FedPowerSettings), settings.privacy.unit or "record"
+    columns = max(_release(settings)[1], table.columns)
+    if chosen_design(table, unit=unit, dimension=columns).name != ONE_SHOT:
+        raise Unsupported(
+            "A run of fedpower that multiplies in rounds is not rehearsed by this name.",
+            "How many rounds it has follows from the columns of its data, and a rehearsal has "
+            "others.",
+            'Rehearse the same with system = "fedpower-power" and its rounds; or judge the noise '
+            "by the tier residual.",
+        )

@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from ...accountant import events as ev
-from ...accountant import records
 from ...accountant.arrays import FloatArray, IntArray
 from ...accountant.mechanisms import Gate, NoisyProduct, Ticket
 from ...accountant.mechanisms.product_rows import ProductRows, basis_steps
@@ -32,7 +30,7 @@ from ..parties.network import silo_name
 from . import rows as data_rows
 from .iterate import Iterate, NodeProducts, first_basis, next_iterate
 from .product_check import ProductCheck
-from .run_terms import RunTerms, product_views
+from .run_terms import RunTerms
 from .settings import BEYOND, CLIPPED, DROPPED, ROWS, FedPowerSettings
 
 if TYPE_CHECKING:
@@ -73,9 +71,13 @@ class PowerIteration(PrivateSystem):
 
     def __init__(self, setup: Setup, table: FedPowerSettings, seed: int) -> None:
         super().__init__(setup)
-        self.terms = terms_of(setup, table)
+        self.terms: RunTerms = self.run_terms(table)
         self.seed = seed
         self.residuals = Residuals()
+
+    def run_terms(self, table: FedPowerSettings) -> RunTerms:
+        """Return the public facts of its products; raises as `RunTerms`."""
+        return RunTerms.of(self.setup, table, data_rows.dimension(self.setup.federation))
 
     @property
     def parts(self) -> Mapping[str, Shape]:
@@ -100,17 +102,6 @@ class PowerIteration(PrivateSystem):
     def mechanism(self, noise_multiplier: float) -> NoisyProduct:
         """Return the noise of one product, in a share for each silo."""
         return self.terms.mechanism(noise_multiplier)
-
-    def views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:
-        """Return the event of one product for each observer."""
-        return product_views(
-            noise_multiplier,
-            silos=self.setup.silos,
-            aggregation=self.setup.aggregation,
-            dropouts=self.setup.security.dropouts,
-            coalitions=self.setup.coalitions,
-            colluders=self.setup.security.colluders,
-        )
 
     @cached_property
     def nodes(self) -> list[ProductRows]:
@@ -145,26 +136,16 @@ class PowerIteration(PrivateSystem):
                 found.basis.reshape(-1),
                 {SINGULAR_VALUES: found.singular_values},
                 aggregate=noisy.product.reshape(-1),
-                normaliser=records.Normaliser("constant", self.terms.settings.divisor),
+                normaliser=self.terms.normaliser,
                 sealed={
                     **monitor.items(),
                     **(checked if last is products else self.checked(mechanism, last)),
                 },
                 shares=noisy.shares,
-                clip_enforced=self.bounded,
+                clip_enforced=self.terms.clip_enforced,
             )
 
-        return self.make_round(number, parameters, gate, work, draws=self.draws)
-
-    @property
-    def bounded(self) -> bool:
-        """Whether one unit moves a sum by no more than the stated bound."""
-        return True
-
-    @property
-    def draws(self) -> int:
-        """How many noisy products of each node's rows a round makes."""
-        return 1
+        return self.make_round(number, parameters, gate, work, draws=self.terms.draws)
 
     def products(
         self,
@@ -247,18 +228,6 @@ class PowerIteration(PrivateSystem):
             DROPPED: [node.dropped for node in self.nodes],
             **check.items(),
         }
-
-
-def terms_of(setup: Setup, table: FedPowerSettings) -> RunTerms:
-    """Return the public facts of a power iteration; raises as `RunTerms`."""
-    return RunTerms(
-        settings=table,
-        unit=setup.privacy.unit,
-        relation=setup.privacy.neighbours,
-        dimension=data_rows.dimension(setup.federation),
-        silos=setup.silos,
-        dropouts=setup.security.dropouts,
-    )
 
 
 def power(

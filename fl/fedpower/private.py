@@ -25,9 +25,9 @@ from ...accountant.mechanisms.product_rows import basis_steps
 from ..frame.setup import setup
 from ..frame.state import State
 from ..parties.network import silo_name
-from . import published_noise
 from .iterate import Iterate, NodeProducts, orthonormal
 from .published import PublishedIteration
+from .published_noise import PRIVATE
 from .settings import FedPowerSettings
 
 if TYPE_CHECKING:
@@ -43,18 +43,13 @@ if TYPE_CHECKING:
 class FedPowerPrivate(PublishedIteration):
     """Algorithm 3; see the module."""
 
-    algorithm = published_noise.PRIVATE
+    algorithm = PRIVATE
     aligns = False
 
     @cached_property
     def state(self) -> State:
         """The singular values that go with the iterate, and nothing else."""
         return self.singular_values
-
-    @property
-    def draws(self) -> int:
-        """How many noisy products a round makes of one node's rows."""
-        return self.steps
 
     def initial(self) -> Parameters:
         """Return the first iterate, its entries clipped, public: (d r,)."""

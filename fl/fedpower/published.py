@@ -12,25 +12,24 @@ Applied Sciences, Algorithms 1 to 3.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from ...accountant import events as ev
 from ...accountant.arrays import IntArray
 from ...accountant.mechanisms import NoisyProduct
 from ...accountant.mechanisms.product_rows import basis_steps
 from ..data.rating_federation import RatingFederation
-from ..fedpower import published_noise
 from ..frame.model import Parameters
 from ..frame.opening import OpeningStatement
 from ..frame.promise import Promise, unproven
 from ..frame.setup import setup
 from ..frame.state import State
 from ..parties.network import SERVER
+from . import rows as data_rows
 from .iterate import NodeProducts, aligned_steps, exact_steps, reference_node, require_full_rank
 from .power import PowerIteration, ReceivedSum
+from .published_noise import ORIGINAL, PUBLISHED_EVENT, Algorithm, PublishedTerms, published_claim
 from .settings import FedPowerSettings
 
 if TYPE_CHECKING:
@@ -44,11 +43,6 @@ if TYPE_CHECKING:
     from .settings import FedPowerSettings
 
 
-PUBLISHED_EVENT: Final = ev.NoGuarantee(
-    "FedPower as published: its noise is made for one element of A^T A, which protects no row"
-)
-
-
 class PublishedIteration(PowerIteration):
     """A power iteration with the noise of one of the published algorithms; see the module.
 
@@ -56,15 +50,30 @@ class PublishedIteration(PowerIteration):
     run is as published.
     """
 
-    algorithm: ClassVar[published_noise.Algorithm]
+    algorithm: ClassVar[Algorithm]
+    terms: PublishedTerms
 
     def __init__(self, setup: Setup, table: FedPowerSettings, seed: int) -> None:
         super().__init__(setup, table, seed)
-        published_noise.require_bounded_products(self.terms, ratings=self._ratings)
         if self.steps > 1 and self.aligns:
             kept = math.inf if self.terms.kept is None else self.terms.kept
             counts = [min(rows.shape[0], kept) for rows in self.raw_rows]
             require_full_rank([int(count) for count in counts], table.columns)
+
+    def run_terms(self, table: FedPowerSettings) -> PublishedTerms:
+        """Return the public facts of its products.
+
+        Raises `InvalidInput` for products that move farther than their noise is made for, unless
+        the run is as published.
+        """
+        federation = self.setup.federation
+        return PublishedTerms.of(
+            self.setup,
+            table,
+            data_rows.dimension(federation),
+            algorithm=self.algorithm,
+            ratings=isinstance(federation, RatingFederation),
+        )
 
     aligns: ClassVar[bool] = True
     """Whether nodes make exact steps by themselves, and are aligned after them."""
@@ -79,31 +88,6 @@ class PublishedIteration(PowerIteration):
         """p, how many products a node makes in a round."""
         return self.terms.settings.synchronise_every
 
-    @property
-    def bounded(self) -> bool:
-        """Whether one unit moves a sum by no more than the stated bound."""
-        return published_noise.is_bounded(self.terms, ratings=self._ratings)
-
-    @property
-    def _ratings(self) -> bool:
-        """Whether nodes have public numbers of rows."""
-        return isinstance(self.setup.federation, RatingFederation)
-
-    def mechanism(self, noise_multiplier: float) -> NoisyProduct:
-        """Return the noise of one product, in a share for each node."""
-        return published_noise.mechanism_of(
-            self.algorithm, self.terms, noise_multiplier, ratings=self._ratings
-        )
-
-    def sound_views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:
-        """Return the event of one product for each observer, with noise for a unit."""
-        return super().views(noise_multiplier)
-
-    def views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:
-        """Return the event of one round for each observer; as published, none has a guarantee."""
-        views = self.sound_views(noise_multiplier)
-        return dict.fromkeys(views, PUBLISHED_EVENT) if self.as_published else views
-
     @cached_property
     def promise(self) -> Promise:
         """The promise of the run; as published, it proves nothing and claims the paper's number."""
@@ -113,7 +97,7 @@ class PublishedIteration(PowerIteration):
 
         def claim(noise: float) -> float:
             products = rounds * self.steps
-            return published_noise.published_claim(self.algorithm, noise, products, privacy.delta)
+            return published_claim(self.algorithm, noise, products, privacy.delta)
 
         return unproven(self.views, privacy, rounds, PUBLISHED_EVENT, claim, self.phase)
 
@@ -166,7 +150,7 @@ class FedPowerOriginal(PublishedIteration):
     that.
     """
 
-    algorithm = published_noise.ORIGINAL
+    algorithm = ORIGINAL
 
     @cached_property
     def state(self) -> State:

@@ -15,17 +15,21 @@ Applied Sciences, Algorithms 1 to 3, Theorems 1 and 2.  Its bound protects no un
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final, Literal, TypeAlias
 
+from ...accountant import events as ev
 from ...accountant import validate
 from ...accountant.claims.fedpower import published_epsilon
 from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms import NoisyProduct
 from ...accountant.mechanisms.product_grid import product_grid
+from ...accountant.records import Security
 from ...accountant.sensitivity.fedpower import element_as_published
 from ...accountant.sensitivity.release import root_up, up
+from ..observers.names import CLIENT, MODEL, SERVER, SILO, Coalition
 from .run_terms import RunTerms
 from .settings import DIVISORS_OF_ROWS, PRODUCTS_OF_ROWS
 
@@ -37,42 +41,122 @@ PRIVATE: Final = "private"
 """Algorithms 1, 2 and 3."""
 
 
-def mechanism_of(
-    algorithm: Algorithm, terms: RunTerms, noise_multiplier: float, *, ratings: bool
-) -> NoisyProduct:
-    """Return the noise of one product of an algorithm, in a share for each node; see the module.
+PUBLISHED_EVENT: Final = ev.NoGuarantee(
+    "FedPower as published: its noise is made for one element of A^T A, which protects no row"
+)
 
-    Where no stated bound holds (`is_bounded`), the mechanism says that it comes from private data,
-    in every intent: a round that is cut off has no release to say so.  Raises as `NoisyProduct` and
-    `product_grid` do.
+
+@dataclass(frozen=True, kw_only=True)
+class PublishedTerms(RunTerms):
+    """What decides the products of one of the published algorithms; see the module.
+
+    With `ratings` nodes have public numbers of rows.  Raises as `RunTerms`, and `InvalidInput` for
+    products that move farther than their noise is made for, unless nothing is promised of them.
     """
-    if terms.settings.as_published:
-        noise = _as_published(algorithm, terms, noise_multiplier)
-        bounded = is_bounded(terms, ratings=ratings)
-        return noise if bounded else replace(noise, bound_source="private")
-    if algorithm != UTILITY:
-        return terms.mechanism(noise_multiplier)
-    given = Fraction(validate.positive(noise_multiplier=noise_multiplier))
-    # One share alone has the multiplier that is given, rounded up.
-    return terms.mechanism(root_up(given**2 * terms.silos))
+
+    algorithm: Algorithm
+    ratings: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._require_bounded_products()
+
+    @property
+    def draws(self) -> int:
+        """How many noisy products of each node's rows a round makes."""
+        return self.settings.synchronise_every if self.algorithm == PRIVATE else 1
+
+    @property
+    def clip_enforced(self) -> bool:
+        """Whether one unit moves a sum by no more than the stated bound, that of a public Z.
+
+        After a step by itself a node multiplies by a private Z.  Where a node divides by its number
+        of rows, a row that comes or goes moves what all others add, by up to sqrt(2) R^2 / (s + 1),
+        and one that is replaced by a row of another node moves those of two.  Then no stated bound
+        holds, and no number may follow from a log.  With `ratings` nodes have public numbers of
+        rows, which a row that is replaced does not change.
+        """
+        return self.settings.synchronise_every == 1 and self._rows_stay
+
+    @property
+    def _rows_stay(self) -> bool:
+        if not self.settings.divide_by_rows or self.unit != "record":
+            return True
+        return self.ratings and self.relation == "replace-one"
+
+    def mechanism(self, noise_multiplier: float) -> NoisyProduct:
+        """Return the noise of one product, in a share for each node.
+
+        Where no stated bound holds, the mechanism says that it comes from private data, in every
+        intent: a round that is cut off has no release to say so.
+        """
+        if self.settings.as_published:
+            noise = self._printed_noise(noise_multiplier)
+            return noise if self.clip_enforced else replace(noise, bound_source="private")
+        if self.algorithm != UTILITY:
+            return super().mechanism(noise_multiplier)
+        given = Fraction(validate.positive(noise_multiplier=noise_multiplier))
+        # One share alone has the multiplier that is given, rounded up.
+        return super().mechanism(root_up(given**2 * self.silos))
+
+    def views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:
+        """Return the event of one round for each observer; as published, none has a guarantee.
+
+        Of Algorithm 2 it is that of one node's noise, and a node, or c of them with the server,
+        knows with probability c / n the noise that stays.
+        """
+        views = super().views(noise_multiplier)
+        if self.algorithm == UTILITY:
+            assert self.setup is not None  # of a run
+            once, known = ev.Gaussian(noise_multiplier), {SILO: 1, CLIENT: 1}
+            known |= {Coalition(colluding).name: colluding for colluding in self.setup.coalitions}
+            views = {MODEL: once, SERVER: once}
+            for name, nodes in known.items():
+                exact = ev.Approximate(0.0, up(Fraction(nodes, self.silos)))
+                views[name] = ev.Compose((once, exact))
+        return dict.fromkeys(views, PUBLISHED_EVENT) if self.settings.as_published else views
+
+    def _printed_noise(self, noise_multiplier: float) -> NoisyProduct:
+        sigma = Fraction(published_deviation(self, noise_multiplier))
+        promised = self.silos - self.dropouts
+        std = float(sigma) if self.algorithm == PRIVATE else root_up(sigma**2 * promised)
+        share_std = root_up(Fraction(std) ** 2 / promised)
+        return NoisyProduct(
+            product=self.product,
+            std=std,
+            grid_bits=product_grid(
+                self.product, most_rows=self.most_rows, share_std=share_std, shares=self.silos
+            ),
+            shares=self.silos,
+            tolerated_dropouts=self.dropouts,
+        )
+
+    def _require_bounded_products(self) -> None:
+        """Raise `InvalidInput` where no stated bound holds, and one is promised.
+
+        Configurations are refused by `.settings.PUBLISHED_RULES`; settings may be made by hand, and
+        logs by anybody.
+        """
+        table = self.settings
+        if table.as_published or self.clip_enforced:
+            return
+        if table.synchronise_every > 1:
+            raise InvalidInput(
+                f"`synchronise_every` is {table.synchronise_every}, and the run is not as "
+                "published.",
+                PRODUCTS_OF_ROWS,
+                "Give synchronise_every = 1, or as_published with a noise multiplier.",
+            )
+        raise InvalidInput(
+            "`divide_by_rows` is given, and the unit is a row.",
+            DIVISORS_OF_ROWS,
+            "Leave it out, or protect a silo or an entry.",
+        )
 
 
-def is_bounded(terms: RunTerms, *, ratings: bool) -> bool:
-    """Return whether one unit moves a sum by no more than the stated bound, that of a public Z.
-
-    After a step by itself a node multiplies by a private Z.  Where a node divides by its number of
-    rows, a row that comes or goes moves what all others add, by up to sqrt(2) R^2 / (s + 1), and
-    one that is replaced by a row of another node moves those of two.  Then no stated bound holds,
-    and no number may follow from a log.  With `ratings` nodes have public numbers of rows, which a
-    row that is replaced does not change.
-    """
-    return terms.settings.synchronise_every == 1 and _rows_stay(terms, ratings)
-
-
-def _rows_stay(terms: RunTerms, ratings: bool) -> bool:
-    if not terms.settings.divide_by_rows or terms.unit != "record":
-        return True
-    return ratings and terms.relation == "replace-one"
+def with_removal(masks: Security, key_bits: int) -> Security:
+    """Return the facts of masked sums from which noise is taken off under a Paillier key."""
+    return replace(masks, key_bits=key_bits, server="honest-but-curious")
 
 
 def published_claim(
@@ -96,41 +180,3 @@ def published_deviation(terms: RunTerms, noise_multiplier: float) -> float:
     table = terms.settings
     bound = element_as_published(table.columns, table.largest_element, table.entry_clip)
     return up(Fraction(validate.positive(noise_multiplier=noise_multiplier)) * Fraction(bound))
-
-
-def require_bounded_products(terms: RunTerms, *, ratings: bool) -> None:
-    """Raise `InvalidInput` where no stated bound holds (`is_bounded`), and one is promised.
-
-    As published nothing is promised, and nothing refused.  Configurations are refused by
-    `.settings.PUBLISHED_RULES`; settings may be made by hand, and logs by anybody.
-    """
-    table = terms.settings
-    if table.as_published or is_bounded(terms, ratings=ratings):
-        return
-    if table.synchronise_every > 1:
-        raise InvalidInput(
-            f"`synchronise_every` is {table.synchronise_every}, and the run is not as published.",
-            PRODUCTS_OF_ROWS,
-            "Give synchronise_every = 1, or as_published with a noise multiplier.",
-        )
-    raise InvalidInput(
-        "`divide_by_rows` is given, and the unit is a row.",
-        DIVISORS_OF_ROWS,
-        "Leave it out, or protect a silo or an entry.",
-    )
-
-
-def _as_published(algorithm: Algorithm, terms: RunTerms, noise_multiplier: float) -> NoisyProduct:
-    sigma = Fraction(published_deviation(terms, noise_multiplier))
-    promised = terms.silos - terms.dropouts
-    std = float(sigma) if algorithm == PRIVATE else root_up(sigma**2 * promised)
-    share_std = root_up(Fraction(std) ** 2 / promised)
-    return NoisyProduct(
-        product=terms.product,
-        std=std,
-        grid_bits=product_grid(
-            terms.product, most_rows=terms.most_rows, share_std=share_std, shares=terms.silos
-        ),
-        shares=terms.silos,
-        tolerated_dropouts=terms.dropouts,
-    )

@@ -2,7 +2,7 @@
 
 A run and an audit make the mechanism from these alone, so it is the same mechanism.
 
-What each observer sees of one noisy product (`product_views`):
+What each observer sees of one noisy product (`RunTerms.views`):
 
     node s sends   V_s + noise of deviation s,   V_s = A_s^T A_s Z of its rows on the grid
     released       their sum, with k s^2 of noise where k shares count: all but those that may miss
@@ -16,28 +16,36 @@ in one node, and nothing is weighted by what lies elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
 
 from ...accountant import events as ev
 from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms import NoisyProduct
 from ...accountant.sensitivity.product import ProductBound
 from ..aggregation.unweighted_views import unweighted_views
+from ..declarations.shared_tables import PrivacySettings
+from ..frame.expected_log import noise_of_event
 from ..frame.state import Shape
+from ..frame.terms import PublicSetup, Terms
 from ..observers.names import CLIENT, SILO
 from ..statistics.run_terms import USUAL_MOST_ROWS
 from ..statistics.run_terms import RunTerms as GramTerms
 from ..statistics.settings import StatisticsSettings
 from .settings import FedPowerSettings
 
+if TYPE_CHECKING:
+    from ...accountant.records import RoundIntent
+
 
 @dataclass(frozen=True, kw_only=True)
-class RunTerms:
+class RunTerms(Terms):
     """What of a run's public settings decides its products.
 
     `dimension` is d, `silos` |S|, and `dropouts` of the silos' shares of noise may be missing.
+    `setup` is what else is public of the run, by which terms say what each observer sees.
     Raises `InvalidInput` for more columns of an iterate than of the data, and as `ProductBound`.
     """
 
@@ -47,6 +55,35 @@ class RunTerms:
     dimension: int
     silos: int
     dropouts: int = 0
+    setup: PublicSetup | None = field(default=None, repr=False, compare=False)
+
+    sealed = GramTerms.sealed
+
+    @classmethod
+    def of(
+        cls, setup: PublicSetup, settings: FedPowerSettings, dimension: int, **more: Any
+    ) -> Self:
+        """Return the terms of a run whose data have so many columns; `more` are of a subclass."""
+        return cls(
+            settings=settings,
+            unit=str(setup.privacy.unit),
+            relation=setup.privacy.neighbours,
+            dimension=dimension,
+            silos=setup.silos,
+            dropouts=setup.security.dropouts,
+            setup=setup,
+            **more,
+        )
+
+    @property
+    def neighbours(self) -> str:
+        """The relation that it is accounted under."""
+        return self.relation
+
+    @property
+    def divisor(self) -> float:
+        """s, the public number that products are divided by."""
+        return self.settings.divisor
 
     def __post_init__(self) -> None:
         require_directions(self.settings, self.dimension)
@@ -94,35 +131,28 @@ class RunTerms:
             tolerated_dropouts=self.dropouts,
         )
 
+    def views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:
+        """Return the event of one product for each observer; see the module.
 
-def product_views(
-    noise_multiplier: float,
-    *,
-    silos: int,
-    aggregation: str = "plain",
-    dropouts: int = 0,
-    coalitions: Sequence[int] = (),
-    colluders: int = 0,
-) -> dict[str, ev.Event]:
-    """Return the event of one product for each observer, by name; see the module.
+        `noise_multiplier` is that of who sees the sum with as few shares as may arrive.
+        """
+        assert self.setup is not None  # of a run
+        views = unweighted_views(
+            noise_multiplier,
+            family="gaussian",
+            unit="silo",
+            silos=self.silos,
+            aggregation=self.setup.aggregation,
+            dropouts=self.dropouts,
+            coalitions=self.setup.coalitions,
+            colluders=self.setup.security.colluders,
+        )
+        return views | ({CLIENT: views[SILO]} if SILO in views else {})
 
-    `noise_multiplier` is that of who sees the sum with as few shares as may arrive.  Raises
-    `InvalidInput` for fewer peers than shares need.
-
-    >>> product_views(4.0, silos=4)["server"]
-    Gaussian(noise_multiplier=2.0)
-    """
-    views = unweighted_views(
-        noise_multiplier,
-        family="gaussian",
-        unit="silo",
-        silos=silos,
-        aggregation=aggregation,
-        dropouts=dropouts,
-        coalitions=coalitions,
-        colluders=colluders,
-    )
-    return views | ({CLIENT: views[SILO]} if SILO in views else {})
+    def noise(self, privacy: PrivacySettings, intent: RoundIntent) -> float:
+        """Return the noise multiplier: as configured, or that of the event of an intent."""
+        given = privacy.noise_multiplier
+        return noise_of_event(intent.event, ev.Gaussian) if given is None else given
 
 
 def gram_settings(table: FedPowerSettings) -> StatisticsSettings:
@@ -136,31 +166,13 @@ def gram_settings(table: FedPowerSettings) -> StatisticsSettings:
     )
 
 
-def gram_terms(
-    table: FedPowerSettings,
-    *,
-    unit: str,
-    relation: str,
-    dimension: int,
-    users: int,
-    silos: int,
-    dropouts: int = 0,
-) -> GramTerms:
+def gram_terms(table: FedPowerSettings, setup: PublicSetup, dimension: int) -> GramTerms:
     """Return what decides one Gram release of rows of `dimension` columns, without labels.
 
     Raises `InvalidInput` for more directions than columns, and as `statistics.run_terms.RunTerms`.
     """
     require_directions(table, dimension)
-    return GramTerms(
-        settings=gram_settings(table),
-        unit=unit,
-        relation=relation,
-        features=dimension,
-        classes=0,
-        users=users,
-        silos=silos,
-        dropouts=dropouts,
-    )
+    return GramTerms.of(setup, gram_settings(table), dimension, 0)
 
 
 def require_directions(table: FedPowerSettings, dimension: int) -> None:

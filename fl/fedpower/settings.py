@@ -18,18 +18,12 @@ from ..statistics.settings import (
     ROWS,
     bound_complaint,
     most_rows_key,
-    of_statistics,
     public_fact,
     rounds_complaint,
     row_norm_key,
 )
 
-__all__ = ["BEYOND", "CLIPPED", "DROPPED", "ROWS", "of_releases"]
-
-of_releases = of_statistics
-"""What each release seals, whichever design makes it: the same, as the configuration of a run that
-chooses its design does not say which."""
-
+__all__ = ["BEYOND", "CLIPPED", "DROPPED", "ROWS"]
 
 MOST_VALUES: Final = 20_000_000
 """How many numbers of a Gram matrix are summed, where nothing is said: those of 6,324 columns."""
@@ -308,7 +302,7 @@ def all_nodes_stay(given: GivenSettings) -> Complaint | None:
         )
     if given.of(FedPowerSettings).synchronise_every > 1:
         return (
-            "has `dropouts` in [security] beside synchronise_every in [fedpower]",
+            "has `dropouts` in [security] with synchronise_every in [fedpower]",
             "Shares of several products of a round are not counted where some may be missing.",
             "Leave one of them out.",
         )

@@ -18,25 +18,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from fractions import Fraction
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 import numpy as np
 
-from ...accountant import events as ev
 from ...accountant import records
 from ...accountant.errors import InvalidInput
 from ...accountant.sensitivity.fedpower_views import revealed_probability
-from ...accountant.sensitivity.release import up
 from ..frame.setup import setup
 from ..frame.state import State
-from ..observers.names import CLIENT, MODEL, SERVER, SILO, Coalition, coalition_of
+from ..observers.names import MODEL, SERVER, coalition_of
 from ..parties.network import Network, silo_name
-from . import published_noise
 from .power import ReceivedSum
 from .published import PublishedIteration
+from .published_noise import UTILITY, with_removal
 from .settings import FedPowerSettings
 
 if TYPE_CHECKING:
@@ -84,7 +80,7 @@ class FedPowerUtility(PublishedIteration):
     Raises `InvalidInput` for an observer before whom delta is too small for any guarantee.
     """
 
-    algorithm = published_noise.UTILITY
+    algorithm = UTILITY
 
     def __init__(
         self, setup: Setup, table: FedPowerSettings, seed: int, removal: RemovalFactory
@@ -112,20 +108,6 @@ class FedPowerUtility(PublishedIteration):
         """
         masks = super().security
         return None if masks is None else with_removal(masks, self.setup.security.key_bits)
-
-    def sound_views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:
-        """Return the event of one round for each observer: that of one node's noise.
-
-        A node, or c of them with the server, knows with probability c / n the noise that stays.
-        """
-        once = ev.Gaussian(noise_multiplier)
-        known = {SILO: 1, CLIENT: 1}
-        known |= {Coalition(colluding).name: colluding for colluding in self.setup.coalitions}
-        views: dict[str, ev.Event] = {MODEL: once, SERVER: once}
-        for name, nodes in known.items():
-            exact = ev.Approximate(0.0, up(Fraction(nodes, self.setup.silos)))
-            views[name] = ev.Compose((once, exact))
-        return views
 
     def reaches(self) -> Mapping[str, records.Reach] | None:
         """Return what reaches each observer: the sum with one node's noise."""
@@ -173,11 +155,6 @@ class FedPowerUtility(PublishedIteration):
 def largest_steps(mechanism: NoisyProduct) -> int:
     """Return a public bound on one share of the noise, in steps of the grid."""
     return math.ceil(_DEVIATIONS * mechanism.share_std / mechanism.grid) + 1
-
-
-def with_removal(masks: records.Security, key_bits: int) -> records.Security:
-    """Return the facts of masked sums from which noise is taken off under a Paillier key."""
-    return replace(masks, key_bits=key_bits, server="honest-but-curious")
 
 
 def _reach(observer: str) -> records.Reach:

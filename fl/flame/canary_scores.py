@@ -8,7 +8,7 @@ A message in units of the clip is y, that of a value v has the law mu_v, and a d
 | all messages of a coordinate, mixed | (mu_1 - mu_-1) / omega at y | the best of all sums |
 | each message with its sender | log mu_1 / mu_-1 at y | the likelihood ratio |
 
-The second is best among what is added up over messages, beside dummies and values of 0: of all
+The second is best among what is added up over messages, dummies and values of 0: of all
 functions g it has the largest E_1 g - E_-1 g at a given variance under omega (Cauchy-Schwarz), and
 for many messages the ratio of the claim is no better.  For few, and much epsilon0, the logarithm of
 a sum over messages would see more.  A sum instead loses a factor of up to sqrt 2 where epsilon0 is
@@ -25,14 +25,12 @@ import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+from typing import Final, Literal, Protocol
 
 import numpy as np
 
+from ...accountant.arrays import FloatArray, IntArray
 from ...accountant.mechanisms import LaplaceMessages, ResponseMessages
-
-if TYPE_CHECKING:
-    from ...accountant.arrays import FloatArray, IntArray
 
 Counted = Literal["sums", "mixed", "apart"]
 """What an observer sees: sums, the messages of a coordinate, or each message with its sender."""

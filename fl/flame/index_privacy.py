@@ -25,7 +25,7 @@ from ..frame.opening import Note
 INDEX_PRIVACY: Final = "index privacy"
 
 _FIRST_ROUNDS: Final = 5
-"""Of how many rounds a person is told, beside the last one."""
+"""Of how many rounds a person is told, besides the last one."""
 
 
 def posterior_ratios(dimensions: int, chosen: int, decoys: int, rounds: int) -> list[float]:

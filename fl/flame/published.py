@@ -18,7 +18,7 @@ would still prove something; `granularity = "tuple"` without `as_published` stat
 
 The claim is R epsilon(delta / R) for R rounds, as the text adds up epochs.  Sums of words are
 freed of what 1..b adds on average over coordinates.  Ciphertexts, where there are any, are carried
-as in every run: what an order would show beside that changes no sum.
+as in every run: what an order would show besides that changes no sum.
 
 Source: Liu, Cao, Chen, Guo and Yoshikawa 2021, *FLAME*, AAAI, arXiv 2009.08063v4, Algorithms 1 to
 4, Lemma 1, Theorems 4 and 5.

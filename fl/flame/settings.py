@@ -136,7 +136,7 @@ def words_have_steps(given: GivenSettings) -> Complaint | None:
     if not given.states(TABLE.name, "steps") or given.of(FlameSettings).randomizer != LAPLACE:
         return None
     return (
-        'gives `steps` in [flame] beside randomizer = "laplace"',
+        'gives `steps` in [flame] with randomizer = "laplace"',
         "Laplace noise has no words, so there are no steps between them.",
         'Leave `steps` out, or write randomizer = "responses".',
     )
@@ -199,7 +199,7 @@ def _without_ciphertexts(given: GivenSettings, name: str, why: str) -> Complaint
     if given.of(FlameSettings).transport == SEALED or not given.stated("security", name):
         return None
     return (
-        f'gives `{name}` in [security] beside transport = "ideal" in [flame]',
+        f'gives `{name}` in [security] with transport = "ideal" in [flame]',
         why,
         f'Leave `{name}` out, or write transport = "sealed".',
     )

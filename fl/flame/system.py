@@ -70,7 +70,7 @@ class Flame(PrivateSystem):
         refuse(setup, silos_complaint(setup.silos))
         size = setup.local.initial().size
         chosen = selection.coordinates_sent(protocol, table, size)
-        self.terms = FlameTerms.of(setup, table, protocol, size, chosen)
+        self.terms: FlameTerms = FlameTerms.of(setup, table, protocol, size, chosen)
         self.table = self.terms.table
         self.sent_terms = Terms(
             self.terms.users,

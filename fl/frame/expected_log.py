@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, Protocol, TypeAlias, TypeVar
 
 from ...accountant import events as ev
 from ...accountant.errors import InvalidInput, PrivplanError
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
 
 Answer = TypeVar("Answer")
+About = ParamSpec("About")
 
 Mechanism: TypeAlias = Gaussian | FineGaussian
 
@@ -108,7 +109,7 @@ class ExpectedLog:
       shared sums are known here.
     - `counted(read)`: how many of the rounds of `[run]` one silo takes part in at most; None: all.
       Without `counted` every silo takes part in every round.
-    - `before(read)`: how many releases come before the rounds of `[run]`, beside private moments;
+    - `before(read)`: how many releases come before the rounds of `[run]`, besides private moments;
       without it none does.
     - `masks(read, security)`: the parameters of masked sums, with what a protocol of its own adds
       to them.  Without `masks` they are as they are.
@@ -180,7 +181,7 @@ def call_system(
 
 
 def phase_names(read: Read) -> tuple[str, ...]:
-    """Return the phases of a run in their order, and what rounds release beside their model.
+    """Return the phases of a run in their order, and what rounds release with their model.
 
     Raises `NotStated` for a system that is not known.
     """
@@ -242,11 +243,23 @@ def values_of(read: Read, intent: RoundIntent) -> int | None:
 
     Raises `NotStated`.
     """
-    expected = expected_of(read)
-    if expected is None or expected.values is None or intent.phase in (NORMALISE, HELD_OUT):
+    if intent.phase in (NORMALISE, HELD_OUT):
         return None
-    values = expected.values
-    return call_system(system_of(read), lambda: values(read, intent))
+    return said_by_system(read, lambda expected: expected.values, intent)
+
+
+def said_by_system(
+    read: Read,
+    ask: Callable[[ExpectedLog], Callable[Concatenate[Read, About], Answer] | None],
+    *about: About.args,
+    **named: About.kwargs,
+) -> Answer | None:
+    """Return what a function of a system's `ExpectedLog` says; None where it has none."""
+    expected = expected_of(read)
+    function = None if expected is None else ask(expected)
+    if function is None:
+        return None
+    return call_system(system_of(read), lambda: function(read, *about, **named))
 
 
 def expected_phase(
@@ -343,14 +356,6 @@ def noise_of_event(event: ev.Event, *families: type[ev.Gaussian | ev.Laplace]) -
     if not isinstance(event, families):
         raise NotStated(NOISE_FOUND)
     return event.noise_multiplier
-
-
-def noise_multiplier_stated(
-    read: Read, intent: RoundIntent, *families: type[ev.Gaussian | ev.Laplace]
-) -> float:
-    """Return the configured noise multiplier, or that of the event, which is of a family."""
-    given = StatedSettings(read).privacy.noise_multiplier
-    return noise_of_event(intent.event, *families) if given is None else given
 
 
 def stated_shape(read: Read) -> RecordShape:

@@ -1,27 +1,35 @@
 """The first line of a run's log, as far as the configuration fixes it.
 
 configuration   ->   claim, plan, population, aggregation, protocol, what is sealed
+
+From the protocol follows what of votes of who is held out reaches each observer: they are one sum
+by the aggregation of the run, so the table of `fl.observers.reaches` says it.  Messages that are
+shuffled have reaches of their own, which their system determines.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from ...accountant.records import Security
+from ...accountant.records import Reach, RoundIntent, Security
 from ..declarations.data_table import study_words
 from ..declarations.declaration import AS_PUBLISHED, Read
 from ..declarations.sealed_items import sealed_items
 from ..declarations.stated_settings import StatedSettings
+from ..observers.names import MODEL
+from ..observers.reaches import Route, reaches_of
 from ..secagg.peers import security_among
 from ..settings.public_test_data import source_of
 from .expected_log import (
+    ExpectedPhase,
     NotStated,
     call_system,
     expected_of,
     has_moments,
     holds_out,
+    said_by_system,
     system_of,
 )
 from .terms import typed
@@ -62,9 +70,9 @@ def _epsilon(given: StatedSettings) -> object:
 def _rounds(given: StatedSettings) -> object:
     """Return the number of planned releases; at most that, where fewer may be planned.
 
-    A budget beside given noise may allow fewer, and a system may say that it plans fewer.
+    A budget with given noise may allow fewer, and a system may say that it plans fewer.
     """
-    rounds = given.rounds + _beside(given.read)
+    rounds = given.rounds + _releases_besides_rounds(given.read)
     target, noise = given.privacy.epsilon, given.privacy.noise_multiplier
     both = target is not None and noise is not None
     return AtMost(rounds) if both or system_of(given.read).fewer_rounds else rounds
@@ -72,28 +80,19 @@ def _rounds(given: StatedSettings) -> object:
 
 def _counted(read: Read) -> object:
     """Return how many of the planned releases are of one unit at most; None without a schedule."""
-    determines = expected_of(read)
-    if determines is None:
+    if expected_of(read) is None:
         raise NotStated("")  # nothing is known of this system's rounds
-    if determines.counted is None:
-        return None
-    stated = determines.counted
-    rounds = call_system(system_of(read), lambda: stated(read))
-    return None if rounds is None else rounds + _beside(read)
+    rounds = said_by_system(read, lambda expected: expected.counted)
+    return None if rounds is None else rounds + _releases_besides_rounds(read)
 
 
-def _beside(read: Read) -> int:
-    """Return how many releases stand beside the rounds of [run].
+def _releases_besides_rounds(read: Read) -> int:
+    """Return how many releases there are besides the rounds of [run].
 
     They are moments, the system's own, and the votes of users who are held out.
     """
-    system = system_of(read)
-    determines = None if system.determines is None else expected_of(read)
-    releases = 0
-    if determines is not None and determines.before is not None:
-        stated = determines.before
-        releases = call_system(system, lambda: stated(read))
-    return releases + int(has_moments(read)) + int(holds_out(read))
+    own = said_by_system(read, lambda expected: expected.before) or 0
+    return own + int(has_moments(read)) + int(holds_out(read))
 
 
 def _unit(read: Read) -> object:
@@ -180,23 +179,16 @@ def security_of(read: Read) -> Security | None:
     aggregation = given.aggregation
     if aggregation == "plain":
         return None
-    determines = expected_of(read)
     if aggregation == "shares":
         shares = security_among(given.silos, given.security.colluders)
-        if determines is None or determines.shares is None:
-            return shares
-        other = determines.shares
-        return call_system(system_of(read), lambda: other(read, shares))
+        return said_by_system(read, lambda expected: expected.shares, shares) or shares
     if aggregation == "masked":
         masks = _masks(given)
-        if determines is None or determines.masks is None:
-            return masks
-        added = determines.masks
-        return call_system(system_of(read), lambda: added(read, masks))
-    if determines is None or determines.security is None:
+        return said_by_system(read, lambda expected: expected.masks, masks) or masks
+    stated = said_by_system(read, lambda expected: expected.security)
+    if stated is None:
         raise NotStated(f"[security] aggregation {aggregation}")
-    stated = determines.security
-    return call_system(system_of(read), lambda: stated(read))
+    return stated
 
 
 def _masks(given: StatedSettings) -> Security:
@@ -233,6 +225,24 @@ def _masks(given: StatedSettings) -> Security:
         server=server,
         colluders=most if colluders is None else colluders,
     )
+
+
+def reaches_of_votes(read: Read, intent: RoundIntent, phase: ExpectedPhase) -> Mapping[str, Reach]:
+    """Return what of its votes a run states to reach each observer of whom it has an event.
+
+    `phase` is what else the release states.  Raises `NotStated` where a key is missing.
+    """
+    if phase.reaches is not None:
+        return phase.reaches
+    given = StatedSettings(read)
+    route = Route(
+        given.aggregation,
+        given.silos,
+        security_of(read),
+        phase.noise.tolerated_dropouts,
+        unit=phase.contribution.unit,
+    )
+    return reaches_of((MODEL, *intent.views), route, phase.sees_each)
 
 
 def test_source(read: Read) -> str | None:

@@ -137,11 +137,7 @@ class HeldOutRelease:
             self.mechanism.noise().tolerated_dropouts,
             unit=self.mechanism.contribution.unit,
         )
-        reaches = reaches_of(self.views, route)
-        apart = {
-            name: replace(reaches[name], sees="each") for name in self.sees_each & set(reaches)
-        }
-        return {**reaches, **apart}
+        return reaches_of(self.views, route, self.sees_each)
 
     @property
     def phase(self) -> PlannedPhase:

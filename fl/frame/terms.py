@@ -14,58 +14,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from ...accountant import events as ev
 from ...accountant.records import Block, Normaliser, Reach, RoundIntent, Sampling
 from ..declarations.declaration import Read, Sealed
-from ..declarations.shared_tables import PrivacySettings, SecuritySettings, TrainingSettings
+from ..declarations.shared_tables import PrivacySettings
 from ..declarations.stated_settings import StatedSettings
 from .expected_log import ExpectedPhase, StatesNoise, noise_in
-from .privacy import PrivacyTarget
+
+if TYPE_CHECKING:
+    from .setup import Setup
 
 About = ParamSpec("About")
 Answer = TypeVar("Answer")
 
 
-class PublicSetup(Protocol):
-    """What is public of a run before it starts: a run's `Setup` has it, and `StatedSettings`."""
+PublicSetup: TypeAlias = "Setup | StatedSettings"
+"""What is public of a run before it starts: what a run is built from, or its configuration says.
 
-    @property
-    def name(self) -> str:
-        """The system's name."""
-
-    @property
-    def privacy(self) -> PrivacyTarget | PrivacySettings:
-        """What is protected, from whom, and with how much noise."""
-
-    @property
-    def rounds(self) -> int:
-        """How many rounds are planned."""
-
-    @property
-    def training(self) -> TrainingSettings:
-        """How is trained: the clip, and the rule of weights among it."""
-
-    @property
-    def security(self) -> SecuritySettings:
-        """How silos' updates are summed, and who may collude."""
-
-    @property
-    def users(self) -> int:
-        """|U|, how many users there are, or at most."""
-
-    @property
-    def silos(self) -> int:
-        """|S|, how many silos there are."""
-
-    @property
-    def aggregation(self) -> str:
-        """What a server sees of the silos' updates."""
-
-    @property
-    def coalitions(self) -> tuple[int, ...]:
-        """The sizes of coalitions of the server with silos that guarantees are computed for."""
+They have the same names for that, and terms may ask for no others.
+"""
 
 
 class Terms:
@@ -199,7 +168,7 @@ def typed(
 ) -> Callable[Concatenate[Read, About], Answer]:
     """Return a function of `Read`, such as `ExpectedLog` has, that asks one of stated settings."""
 
-    def asked(read: Read, *about: About.args, **named: About.kwargs) -> Answer:
+    def asked(read: Read, /, *about: About.args, **named: About.kwargs) -> Answer:
         return ask(StatedSettings(read), *about, **named)
 
     return asked

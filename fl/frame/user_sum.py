@@ -112,7 +112,7 @@ class UserSum(PrivateSystem):
     ) -> None:
         super().__init__(setup(settings, federation, local))
         self.clip = clip_of(settings)
-        self.terms = UserSumTerms(self.setup, self.clip)
+        self.terms: UserSumTerms = UserSumTerms(self.setup, self.clip)
         self.residuals = Residuals()
 
     @property

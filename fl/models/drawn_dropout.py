@@ -1,4 +1,4 @@
-"""Dropout of a module of one's own, by the public draws of a unit (`.draws`).
+"""Dropout of a module of one's own, by the public draws of a unit (`.training_draws`).
 
 A layer `torch.nn.Dropout` takes its numbers from one generator for all: those of an absent user
 would go to the next.  So it is replaced by one whose mask follows from the key of the unit and from

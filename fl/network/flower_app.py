@@ -1,4 +1,4 @@
-"""The application for Flower that the operator of the server starts, and the plan beside it.
+"""The application for Flower that the operator of the server starts, and its plan.
 
 APP/flower/        what Flower bundles: a server that is ours, a client that never runs, and
                    where plan and folder are

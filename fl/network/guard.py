@@ -32,8 +32,8 @@ from .wire import FINISH, HELLO, Hello, Reply, Request, digest_of, opened, sessi
 
 NONCE_BYTES: Final = 32
 
-_ROOM_BESIDE_VECTORS: Final = 2**20
-"""Bytes of a request beside the vectors in it: keys, shares and signatures of all silos."""
+_ROOM_BESIDES_VECTORS: Final = 2**20
+"""Bytes of a request besides the vectors in it: keys, shares and signatures of all silos."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Guard:
         )
         rehearsed = self._run.rehearsed()  # what cannot be run is better known before any request
         require_same_promise(plan, rehearsed)
-        self._largest = 4 * 8 * rehearsed.width + _ROOM_BESIDE_VECTORS
+        self._largest = 4 * 8 * rehearsed.width + _ROOM_BESIDES_VECTORS
         self._lock = threading.Lock()
         self._conversation: Conversation | None = None
         self._hello: bytes | None = None  # of this start, until the hellos of all silos are in

@@ -1,6 +1,6 @@
 """What a guard did, a JSON object a line with the time: for who operates it, and no release.
 
-It stands beside the log of the run, is its owner's alone, and is never sent anywhere: times tell
+It lies next to the log of the run, is its owner's alone, and is never sent anywhere: times tell
 how long a round took, which may depend on the data.
 """
 

@@ -1,4 +1,4 @@
-"""What a party of a network keeps on disk beside its log, so that nothing is given out twice.
+"""What a party of a network keeps on disk next to its log, so that nothing is given out twice.
 
 starts.json     the run that the plan became, and the last start of the server
 peers.json      by silo, the last spent counter and length of its log with its head, and the last

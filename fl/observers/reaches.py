@@ -24,7 +24,7 @@ who trains on those who were drawn does, and who sees messages with their sender
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -123,10 +123,19 @@ def reach_of(observer: str, route: Route) -> Reach | None:
     )
 
 
-def reaches_of(observers: Iterable[str], route: Route) -> dict[str, Reach]:
-    """Return what of one round reaches each of some observers that the table has."""
+def reaches_of(
+    observers: Iterable[str], route: Route, sees_each: Container[str] = ()
+) -> dict[str, Reach]:
+    """Return what of one round reaches each of some observers that the table has.
+
+    Those of `sees_each` are accounted as who sees every message, whatever the route shows them.
+    """
     reaches = {name: reach_of(name, route) for name in observers}
-    return {name: reach for name, reach in reaches.items() if reach is not None}
+    return {
+        name: replace(reach, sees="each") if name in sees_each else reach
+        for name, reach in reaches.items()
+        if reach is not None
+    }
 
 
 def is_mixer_of_sums(observer: str, reach: Reach) -> bool:

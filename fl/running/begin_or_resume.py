@@ -37,6 +37,7 @@ from .model_from_program import with_given_model
 from .preparation import randomness
 from .prepared_run import PreparedRun
 from .resumption import prepare_resumption, require_resumable, require_same_settings
+from .run_claim import keep_claim, kept_claim
 from .seat import Seat
 from .signing_key import signing_key
 
@@ -81,11 +82,13 @@ def ready_new_run(
     key = signing_key(configuration.settings)
     prepared = preparation.prepare(configuration.settings, seat=seat)
     preparation.require_small_delta(prepared)
+    claim = kept_claim(folder) if again else None
     if again:
         _clear(folder)
     writer = LogWriter.create(folder, fsync=configuration.settings.log.fsync, key=key)
     try:
         save_configuration(configuration.content, folder)
+        keep_claim(folder, claim)
     except BaseException:
         writer.close()
         discard_unbegun_run(folder)

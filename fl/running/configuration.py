@@ -19,8 +19,8 @@ from ..declarations.given_settings import GivenSettings
 from ..declarations.own_code import CodeFile, OwnCode, found_code, is_own
 from ..declarations.registry import keys_by_table
 from ..declarations.toml_key import Key
-from ..settings.file import completed, content_of, parse, tables_in
 from ..settings.schema import Settings
+from ..settings.toml_file import completed, content_of, parse, tables_in
 from ..tables.table import Table
 from .rows_from_program import (
     holding,

@@ -18,6 +18,9 @@ from .checkpoint import MODELS_FOLDER
 
 CONFIG_FILE: Final = "config.toml"
 
+CLAIM_FILE: Final = "ledger.json"
+"""Which claim on a budget ledger a run made, by the key under which it was made."""
+
 _MAX_BEGINNING_BYTES: Final = 2**24
 """What is looked at of a log or a sidecar whose run may not have begun: 16 MiB."""
 
@@ -165,4 +168,5 @@ def _before_configuration(name: str) -> bool:
 
 def _before_first_line(name: str) -> bool:
     """Return whether a run that was cut off before its first line may have left a file."""
-    return name == CONFIG_FILE or _before_configuration(name)
+    of_claim = CLAIM_FILE in (name, atomic.unfinished_name(name))
+    return name == CONFIG_FILE or of_claim or _before_configuration(name)

@@ -26,7 +26,7 @@ from ..declarations.own_code import (
     OwnCode,
     digest_of,
 )
-from ..settings.file import parse
+from ..settings.toml_file import parse
 from .configuration import Configuration, with_code, with_found_code
 from .rows_from_program import holding, table_handed_over
 

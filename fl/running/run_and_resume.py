@@ -22,6 +22,7 @@ from .interrupted_run import RunInterrupted, between_rounds, stops_explained
 from .interruption import sigterm_as_interrupt
 from .model_from_program import with_given_model
 from .prepared_run import PreparedRun
+from .run_claim import RunClaim
 from .run_records import RunResult
 from .session import Report, execute
 from .warnings import warnings_of
@@ -204,15 +205,23 @@ def plan_run(
     return forecast(configuration.settings)
 
 
-def execute_ready(ready: ReadyRun, report: Report | None = None) -> RunResult:
+def execute_ready(
+    ready: ReadyRun, report: Report | None = None
+) -> tuple[RunResult, tuple[str, ...]]:
     """Make the rounds of a run that may go; whatever stops it, the error says how it goes on.
+
+    Besides what the run left, return what a budget ledger did not note of its end.
 
     Raises what `execute` raises, and as `stops_explained` says.
     """
     with stops_explained(ready.folder, ready.absolute, ready.writer), sigterm_as_interrupt():
-        return execute(
+        # What does not fit, or cannot be asked, stops the run before its first line.
+        claim = RunClaim.begun(ready.prepared, ready.absolute)
+        result = execute(
             ready.prepared, ready.absolute, ready.writer, progress=ready.progress, report=report
         )
+        unnoted = "" if claim is None else claim.released(ready.writer.head)
+        return result, (unnoted,) if unnoted else ()
 
 
 def _require_function(report: object) -> None:
@@ -232,10 +241,11 @@ def _accepted(given: RunDescription, accept_delta: bool, data: Table | None) -> 
 
 def _outcome(ready: ReadyRun, report: Report | None) -> Outcome:
     with ready.writer:
-        result = execute_ready(ready, report)
+        result, unnoted = execute_ready(ready, report)
     head = ready.writer.head
     assert head is not None
-    return Outcome(ready.folder, head, result, ready.prepared, warnings_of(ready.prepared))
+    warnings = (*warnings_of(ready.prepared), *unnoted)
+    return Outcome(ready.folder, head, result, ready.prepared, warnings)
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from ...accountant.errors import InvalidInput
 from ...accountant.records import RunOpen
@@ -11,6 +11,14 @@ from ..declarations.packages import built_in
 from ..declarations.registry import declaration_of, system_tables
 from ..declarations.toml_key import TABLE
 from .schema import default_table, table_json, tables_of
+
+LOOP_TABLE: Final = "loop"
+"""The table of a log's configuration in which a training loop of others states its plan."""
+
+
+def is_of_loop(opened: RunOpen) -> bool:
+    """Return whether a log is of a training loop of others, which has no configuration of ours."""
+    return set(opened.configuration) == {LOOP_TABLE}
 
 
 def tables_in(configuration: Mapping[str, object]) -> dict[str, type[Any]]:

@@ -1,8 +1,8 @@
 """The settings of a run: its configuration, checked, complete and frozen.
 
-A configuration is TOML (`.file.read_settings`); what it leaves out is filled in from the paper of
-the system (`fl.declarations.dataset_defaults`, and what the system declares).  Settings read from a
-file are consistent: no key contradicts another, and none is without effect.
+A configuration is TOML (`.toml_file.read_settings`); what it leaves out is filled in from the paper
+of the system (`fl.declarations.dataset_defaults`, and what the system declares).  Settings read
+from a file are consistent: no key contradicts another, and none is without effect.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from ...accountant.errors import InvalidInput, kind_of
 from ..declarations.data_table import DataSettings
 from ..declarations.declaration import AS_PUBLISHED, Declaration
 from ..declarations.evaluation_table import EvaluationSettings, LogSettings
+from ..declarations.ledger_table import LedgerSettings
 from ..declarations.own_code import is_own, logged_reference
 from ..declarations.registry import declaration_of
 from ..declarations.sealed_items import sealed_items
@@ -95,6 +96,7 @@ class Settings:
     evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
     table: object | None = None
     log: LogSettings = field(default_factory=LogSettings)
+    ledger: LedgerSettings = field(default_factory=LedgerSettings)
 
     def __post_init__(self) -> None:
         for name, shared in SHARED_TABLES.items():
@@ -198,6 +200,7 @@ __all__ = [
     "NO_TRAINING",
     "DataSettings",
     "EvaluationSettings",
+    "LedgerSettings",
     "LogSettings",
     "PrivacySettings",
     "RunSettings",

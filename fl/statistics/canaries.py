@@ -1,10 +1,9 @@
 """Canaries for private statistics: units that move a noisy Gram matrix as far as can be, or do not.
 
-Every release is a run of its own, with a gate, an odometer and noise of its own, on the features of
-the data set and the grid of the configuration.  Canaries lie in it two features each
-(`canary_pairs`), as many as there is room for, and there are as many releases as it takes.  Rows
-are ten row norms long and come twice as often as a silo keeps them: a clip or a cap that is missing
-shows.
+Every release is a run of its own, on the features of the data set and the grid of the
+configuration.  Canaries lie in it two features each (`canary_pairs`), as many as there is room for.
+Rows are ten row norms long and come twice as often as a silo keeps them: a clip or a cap that is
+missing shows.
 
 | unit | rows | where they lie |
 |---|---|---|
@@ -28,7 +27,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, TypeAlias, cast
+from typing import Final, TypeAlias, cast
 
 import numpy as np
 
@@ -40,22 +39,22 @@ from ..canaries import (
     CANARY_NORM_IN_CLIPS,
     CanaryHarness,
     CanaryObservations,
+    MakeRounds,
     RecordingAggregator,
     RehearsalRequest,
+    equal_shifts,
     mask_pairs,
     records_federation,
 )
+from ..data.federation import Federation
+from ..frame.model import Parameters
 from ..frame.system import build
+from ..settings.schema import Settings
 from ..tables.record_shape import required_shape
 from ..training.local_training import NoTraining
-from .canary_pairs import PLANE, Canaries, PairGeometry, equal_shifts
+from .canary_pairs import PLANE, Canaries, PairGeometry
 from .settings import ReleaseSettings
 from .system import Statistics
-
-if TYPE_CHECKING:
-    from ..data.federation import Federation
-    from ..frame.model import Parameters
-    from ..settings.schema import Settings
 
 ROWS_IN_CAPS: Final = 2
 """How many rows a unit has in a silo, in caps: a missing cap shows twofold."""
@@ -64,7 +63,7 @@ MAX_ROW_NUMBERS: Final = 10**8
 """Most numbers in the rows of one release."""
 
 _RELEASE_WORK: Final = 20_000
-"""What a release costs beside its numbers and its masks, in steps of half a microsecond."""
+"""What a release costs besides its numbers and its masks, in steps of half a microsecond."""
 
 Arriving: TypeAlias = "list[tuple[IntArray, FloatArray]]"
 """Integers that reach an observer, each with the weights of the units in it."""
@@ -74,7 +73,7 @@ def simulate(request: RehearsalRequest) -> CanaryObservations:
     """Return what an observer sees of units that are in or out, in as many releases as they need.
 
     Raises `Unsupported` for Laplace noise, for one feature and for too many rows, `InvalidInput`
-    for an observer that the plan does not know and where real users are to be beside the canaries.
+    for an observer that the plan does not know and where real users are to be with the canaries.
     """
     features, classes = required_shape(request.settings.data)
     table = request.settings.of(ReleaseSettings)
@@ -142,8 +141,8 @@ class GramCanaries(CanaryHarness[Arriving]):
             name=request.settings.data.name,
             classes=classes,
         )
-        made = build(request.settings, empty, NoTraining(), request.streams())
-        return cast("Statistics", made)
+        system = build(request.settings, empty, NoTraining(), request.streams())
+        return cast("Statistics", system)
 
     @cached_property
     def mechanism(self) -> NoisyGram:
@@ -171,7 +170,7 @@ class GramCanaries(CanaryHarness[Arriving]):
             shares[np.arange(len(shares)), self.request.silo_of] = 1.0
         return shares
 
-    @property
+    @cached_property
     def groups(self) -> IntArray | None:
         apart = self.request.sees_each_silo and self.system.terms.unit != "user"
         return self.request.silo_of if apart else None
@@ -218,14 +217,14 @@ class GramCanaries(CanaryHarness[Arriving]):
         less = f"a unit moves what is seen by {share:.2f} of the bound that is claimed"
         return (note, less) if share < 0.999 else (note,)
 
-    def place(self, run: int, units: IntArray) -> Statistics:  # noqa: ARG002
+    def place(self, run: int, units: IntArray) -> MakeRounds:
         system, request = self.system, self.request
         self.canaries = self._drawn(len(units))
         system.setup = replace(system.setup, federation=self._federation(units, self.canaries))
         sums = aggregator(request.settings.security, request.silos, whole_ring=True)
         self.recorder = RecordingAggregator(sums, missing=request.missing)
         system.aggregator = self.recorder
-        return system
+        return self.rounds_of(system, request.streams(run))
 
     def observe(self, number: int, before: Parameters, after: Parameters) -> Arriving:  # noqa: ARG002
         weights = self.fractions[self.here] / self.reach[self.here, None]
@@ -276,7 +275,7 @@ def _refuse_laplace(table: ReleaseSettings) -> None:
     if table.noise == "laplace":
         raise Unsupported(
             "A release with Laplace noise is not rehearsed with canaries.",
-            "Its bound is reached by a row that moves every number a little, each beside noise of "
+            "Its bound is reached by a row that moves every number a little, each with noise of "
             "its own; what that shows is far below the claim, so nothing would ever contradict it.",
             "Judge the noise by the tier residual.",
         )

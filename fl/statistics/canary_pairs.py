@@ -253,24 +253,6 @@ class PairGeometry:
         return np.hstack([*grams, labels]).astype(np.int64)
 
 
-def equal_shifts(distances: FloatArray) -> FloatArray:
-    """Return a rotation (n, n) after which all n of a pair's distances are the same.
-
-    Householder's reflection of distances / |distances| to (1, ..., 1) / sqrt(n).  The sum of what
-    is rotated is sqrt(n) times its projection on the pair: nothing of what parts show is lost.
-
-    >>> import numpy as np
-    >>> np.round(equal_shifts(np.array([3.0, 4.0])) @ np.array([3.0, 4.0]), 6).tolist()
-    [3.535534, 3.535534]
-    """
-    count = len(distances)
-    across = distances / np.sqrt(np.square(distances).sum()) - math.sqrt(1.0 / count)
-    square = float(np.square(across).sum())
-    if square < _MEANT**2:
-        return np.eye(count)
-    return np.asarray(np.eye(count) - 2.0 / square * np.outer(across, across))
-
-
 def _upper(rows: IntArray, columns: IntArray, dimension: int) -> IntArray:
     """Return where G_ij stands in the upper triangle, row by row; G_ji stands there too."""
     rows, columns = np.minimum(rows, columns), np.maximum(rows, columns)

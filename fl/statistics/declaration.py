@@ -7,7 +7,7 @@ from typing import Final
 from ..declarations.declaration import Declaration
 from ..declarations.sealed_items import RELEASE
 from ..declarations.toml_keys import TABLE_USES
-from .settings import RELATIONS, RULES, TABLE, of_statistics
+from .settings import RELATIONS, RULES, TABLE
 
 SYSTEMS: Final = (
     Declaration(
@@ -24,8 +24,7 @@ SYSTEMS: Final = (
         uses=TABLE_USES,
         phases=(RELEASE,),
         measure=f"{__package__}.measure:measure",
-        determines=f"{__package__}.expected_log:EXPECTED",
-        sealed=of_statistics,
+        determines=f"{__package__}.run_terms:EXPECTED",
         carrier=f"{__package__}.canaries:simulate",
         canaries=50_000,  # some dozens in each of many releases
         canary_work=f"{__package__}.canaries:work",

@@ -3,7 +3,7 @@
 Gaussian noise has deviation s in every coordinate of `NoisyGram.white`.  Laplace noise x of scale s
 is turned into s Phi^-1(F(x / s)), F its distribution: exactly normal where the noise is what it
 should be, and narrower where it is less.  Sums of Laplace noise have another law, so the noise of
-the whole is shown as the sum of what was shown of its shares, with whatever it has beside them.
+the whole is shown as the sum of what was shown of its shares, with whatever it has besides them.
 Values of one kind are tested by themselves, too (`gram_parts`).
 """
 
@@ -47,8 +47,8 @@ class NoiseShown:
             exact += totals[silo]
             shares += self._noise[silo]
             shown += self._shown[silo]
-        beside = (steps - exact) - shares
-        self._monitor.whole(shown + self._mechanism.white(beside), 1.0, arrived)
+        rest = (steps - exact) - shares
+        self._monitor.whole(shown + self._mechanism.white(rest), 1.0, arrived)
 
     def items(self) -> dict[str, object]:
         """Return the sealed item."""

@@ -43,7 +43,7 @@ LEAST_NORM, MOST_NORM = 1e-100, 1e100
 """Between these a row norm, and the squares of what is divided by it, are floats."""
 
 LEAST_SHARE: Final = 1e-6
-"""The least share of an intercept, and of the features beside it, that the grid has steps for."""
+"""The least share of an intercept, and of the features with it, that the grid has steps for."""
 
 DELTA: Final = 1e-5
 """The delta of Gaussian noise where none is given."""

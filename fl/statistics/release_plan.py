@@ -117,7 +117,7 @@ class FitCosts:
         spent = f"Spent on {self._release(released)}; {fits} from it cost nothing more."
         if self.releases < 2:
             return spent
-        return f"{spent}  What the {self.releases - 1:,} before it cost was spent beside it."
+        return f"{spent}  What the {self.releases - 1:,} before it cost was spent as well."
 
     def _release(self, released: ReleasedStatistics) -> str:
         proven = released.guarantee

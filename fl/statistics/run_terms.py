@@ -12,29 +12,53 @@ A run and an audit make the mechanism from these alone, so it is the same mechan
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
+from ...accountant import events as ev
 from ...accountant.errors import InvalidInput, there_are
 from ...accountant.mechanisms import NoisyGram, grid_bits
 from ...accountant.neighbours import as_neighbours
 from ...accountant.sensitivity.gram import GramBound
 from ...accountant.sensitivity.release import sensitivity_multiplier
+from ..aggregation.unweighted_views import unweighted_views
+from ..declarations.sealed_items import NOISE
+from ..declarations.shared_tables import PrivacySettings
+from ..frame.expected_log import ExpectedLog, noise_of_event, stated_shape
 from ..frame.state import Shape
-from .settings import MAX_BITS, MIN_BITS, ReleaseSettings
+from ..frame.terms import PublicSetup, Terms, by_terms, typed
+from .settings import (
+    BEYOND,
+    CLIPPED,
+    DROPPED,
+    MAX_BITS,
+    MIN_BITS,
+    ROWS,
+    TABLE,
+    ReleaseSettings,
+)
+
+if TYPE_CHECKING:
+    from ...accountant.arrays import FloatArray
+    from ...accountant.records import RoundIntent
+    from ..declarations.declaration import Table
+    from ..declarations.stated_settings import StatedSettings
 
 USUAL_MOST_ROWS: Final = 1_000_000
 """N for the unit `record`, where nothing is said: sums of so many rows leave room for 20 bits."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunTerms:
+class RunTerms(Terms):
     """What of a run's public settings decides its release.
 
     - `features`, `classes`: columns of the data without an intercept, and how many classes there
       can be, whether or not they occur.
     - `users`, `silos`: |U| and |S|; `dropouts` of the silos' shares of noise may be missing.
+    - `setup`: what else is public of the run, by which it says what each observer sees.
 
     Raises `InvalidInput` for fewer rows of a user than silos, and as `GramBound` does.
     """
@@ -47,6 +71,27 @@ class RunTerms:
     users: int
     silos: int
     dropouts: int = 0
+    setup: PublicSetup | None = field(default=None, repr=False, compare=False)
+
+    sealed = (*NOISE, ROWS, CLIPPED, DROPPED, BEYOND)
+    divisor = 1.0
+
+    @classmethod
+    def of(
+        cls, setup: PublicSetup, settings: ReleaseSettings, features: int, classes: int
+    ) -> RunTerms:
+        """Return the terms of a run whose data have so many columns and classes."""
+        return cls(
+            settings=settings,
+            unit=str(setup.privacy.unit),
+            relation=setup.privacy.neighbours,
+            features=features,
+            classes=classes,
+            users=setup.users,
+            silos=setup.silos,
+            dropouts=setup.security.dropouts,
+            setup=setup,
+        )
 
     def __post_init__(self) -> None:
         _ = self.gram
@@ -64,6 +109,11 @@ class RunTerms:
                 "There are no more directions than features.",
                 "Lower it in [statistics], or leave it out for all.",
             )
+
+    @property
+    def neighbours(self) -> str:
+        """The relation that it is accounted under."""
+        return self.relation
 
     @cached_property
     def gram(self) -> GramBound:
@@ -141,6 +191,25 @@ class RunTerms:
             )
         return mechanism
 
+    def views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:
+        """Return the event of the release for each observer."""
+        assert self.setup is not None  # of a run
+        return unweighted_views(
+            noise_multiplier,
+            family=self.settings.noise,
+            unit=self.unit,
+            silos=self.silos,
+            aggregation=self.setup.aggregation,
+            dropouts=self.dropouts,
+            coalitions=self.setup.coalitions,
+            colluders=self.setup.security.colluders,
+        )
+
+    def noise(self, privacy: PrivacySettings, intent: RoundIntent) -> float:
+        """Return the noise multiplier: as configured, or that of the event of an intent."""
+        given = privacy.noise_multiplier
+        return noise_of_event(intent.event, ev.Gaussian, ev.Laplace) if given is None else given
+
     @property
     def _laplace(self) -> bool:
         return self.settings.noise == "laplace"
@@ -166,3 +235,21 @@ class RunTerms:
             )
         except InvalidInput:
             return None
+
+
+def expected_log(table: Table) -> ExpectedLog:
+    """Return what a system fixes whose table is of `ReleaseSettings`, or adds keys to them."""
+
+    def terms(given: StatedSettings, *_: object) -> RunTerms:
+        return RunTerms.of(given, given.complete(table), *stated_shape(given.read))
+
+    def first(given: StatedSettings) -> FloatArray:
+        return np.zeros(terms(given).gram.values)
+
+    def sealed(given: StatedSettings) -> Mapping[str, tuple[str, ...]]:
+        return dict.fromkeys(given.system.phase_names(given.read), RunTerms.sealed)
+
+    return ExpectedLog(by_terms(terms), first=typed(first), sealed=typed(sealed))
+
+
+EXPECTED: Final = expected_log(TABLE)

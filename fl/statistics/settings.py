@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from ...accountant import validate
 from ...accountant.errors import InvalidInput, with_article
 from ..declarations.dataset_defaults import dataset_defaults
-from ..declarations.declaration import Complaint, Read, Rule, Table
+from ..declarations.declaration import Complaint, Rule, Table
 from ..declarations.given_settings import GivenSettings
-from ..declarations.sealed_items import NOISE, RELEASE
 from ..declarations.toml_key import at_least, below_one, key
 
 MIN_BITS, MAX_BITS = 8, 20
@@ -78,7 +76,7 @@ class ReleaseSettings:
         "a: how much of the noise's budget label sums get; their noise is sigma / a",
         public_fact,
         default=1.0,
-        why="Sums of labels are released beside the Gram matrix, as a times themselves.",
+        why="Sums of labels are released with the Gram matrix, as a times themselves.",
     )
     intercept: float = key(
         "the share of a row's squared norm that a constant has; 0: no intercept",
@@ -252,7 +250,7 @@ def _no_fit(given: GivenSettings) -> Complaint | None:
     for name in ("ridge", "components"):
         if given.states(TABLE.name, name):
             return (
-                f'gives `{name}` beside fit = "none" in [statistics]',
+                f'gives `{name}` with fit = "none" in [statistics]',
                 "Nothing is fitted, so it has no effect.",
                 "Leave one of them out.",
             )
@@ -274,8 +272,3 @@ DROPPED: Final = "dropped"
 BEYOND: Final = "rows_beyond"
 """By silo, the rows that are there, those longer than the row norm, and those beyond the cap of
 their unit; and how many more rows than `most_rows` all silos have."""
-
-
-def of_statistics(_: Read) -> Mapping[str, tuple[str, ...]]:
-    """Return what the release seals, whatever the configuration says."""
-    return {RELEASE: (*NOISE, ROWS, CLIPPED, DROPPED, BEYOND)}

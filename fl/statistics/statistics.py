@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 FORMAT: Final = "privplan-statistics/1"
 
 SEEDED: Final = "The noise was drawn from a seed: whoever knows the seed knows the noise."
-"""What a guarantee says beside it where noise can be repeated."""
+"""What a guarantee says with it where noise can be repeated."""
 
 MAX_FILE_BYTES: Final = 2**33
 """Most bytes that are read as statistics."""
@@ -311,7 +311,7 @@ class ReleasedStatistics:
 
 
 def require_consistent(released: ReleasedStatistics) -> None:
-    """Raise `InvalidInput` where the facts beside the arrays are out of range, or disagree."""
+    """Raise `InvalidInput` where the facts with the arrays are out of range, or disagree."""
     classes, span = released.classes, released.label_range
     named = released.bound.classes if released.bound.classes > 1 else 0
     validate.positive(std=released.std)

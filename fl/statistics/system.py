@@ -17,12 +17,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...accountant import events as ev
-from ...accountant import records
 from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms import Gate, NoisyGram, Ticket
 from ..aggregation.residuals import Residuals
-from ..aggregation.unweighted_views import unweighted_views
 from ..declarations.sealed_items import RELEASE
 from ..frame.model import KeepModel, Parameters, Round
 from ..frame.phases import Phase
@@ -59,7 +56,7 @@ class Statistics(PrivateSystem):
     def __init__(self, setup: Setup, table: ReleaseSettings) -> None:
         super().__init__(setup)
         refuse(setup, rounds_complaint(setup.name, setup.rounds))
-        self.terms = self.run_terms(table)
+        self.terms: RunTerms = self.run_terms(table)
         self._mechanisms: dict[float, NoisyGram] = {}
         self.residuals = Residuals()
 
@@ -68,18 +65,10 @@ class Statistics(PrivateSystem):
 
         Raises `InvalidInput` for labels that are no classes, and as `RunTerms`.
         """
-        setup = self.setup
-        _require_classes(setup)
-        return RunTerms(
-            settings=table,
-            unit=setup.privacy.unit,
-            relation=setup.privacy.neighbours,
-            features=math.prod(setup.federation.features.shape[1:]),
-            classes=setup.federation.classes,
-            users=setup.users,
-            silos=setup.silos,
-            dropouts=setup.security.dropouts,
-        )
+        _require_classes(self.setup)
+        federation = self.setup.federation
+        features = math.prod(federation.features.shape[1:])
+        return RunTerms.of(self.setup, table, features, federation.classes)
 
     @property
     def parts(self) -> Mapping[str, Shape]:
@@ -95,19 +84,6 @@ class Statistics(PrivateSystem):
         if noise_multiplier not in self._mechanisms:
             self._mechanisms[noise_multiplier] = self.terms.mechanism(noise_multiplier)
         return self._mechanisms[noise_multiplier]
-
-    def views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:
-        """Return the event of the release for each observer."""
-        return unweighted_views(
-            noise_multiplier,
-            family=self.terms.settings.noise,
-            unit=self.terms.unit,
-            silos=self.setup.silos,
-            aggregation=self.setup.aggregation,
-            dropouts=self.setup.security.dropouts,
-            coalitions=self.setup.coalitions,
-            colluders=self.setup.security.colluders,
-        )
 
     @property
     def phases(self) -> tuple[Phase, ...]:
@@ -145,7 +121,7 @@ class Statistics(PrivateSystem):
             return Draft(
                 released,
                 aggregate=released,
-                normaliser=records.Normaliser("constant", 1.0),
+                normaliser=self.terms.normaliser,
                 sealed={**shown.items(), **exact.sealed(self.terms.most_rows)},
                 shares=len(received.silos),
             )

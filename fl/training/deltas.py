@@ -27,9 +27,9 @@ from numpy.typing import ArrayLike
 from ...accountant.arrays import FloatArray, IntArray
 from ...accountant.errors import InvalidInput, Unsupported
 from ..models import Model
-from .blocks import Block, blocks
 from .minibatches import Source
 from .scores import Scores, is_one_score
+from .unit_blocks import Block, blocks
 from .units import Precision, Recipe, Units
 
 _BLOCK_NUMBERS: Final = {"cpu": 2**21, "cuda": 2**28}

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ..models import Model
 from ..models.training_draws import Draws, child_keys, random_orders, unit_keys
-from .blocks import Block
+from .unit_blocks import Block
 from .units import Units
 
 _ORDER_STREAM: Final = 0

@@ -26,8 +26,8 @@ from ..models import Model
 from ..models.layers import Linear
 from ..models.losses import BinaryCrossEntropy, CoxPartialLikelihood, Huber, SquaredError
 from ..models.training_draws import unit_keys
-from .blocks import Block, blocks
 from .minibatches import orders
+from .unit_blocks import Block, blocks
 from .units import Recipe, Units
 
 Step: TypeAlias = tuple[FloatArray, ...]

@@ -97,7 +97,7 @@ class UldpAvg(PrivateSystem):
     def __init__(self, setup: Setup, *, step: str, schedule: Schedule | None = None) -> None:
         super().__init__(setup)
         self.schedule = schedule
-        self.terms = WeightedTerms(setup, schedule, self.as_published)
+        self.terms: WeightedTerms = WeightedTerms(setup, schedule, self.as_published)
         self.block = None if schedule is None else RunningBlock(schedule)
         if (setup.aggregation == "private-weighting") != self.hides_weights:
             raise Unsupported(

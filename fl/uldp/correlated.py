@@ -144,7 +144,7 @@ class Schedule:
         else:
             gained = f"Correlated noise is a loss here: at {times}"
         everybody = (
-            "Beside everybody in every round, with independent noise at the same epsilon, it has "
+            "Against everybody in every round, with independent noise at the same epsilon, it has "
             f"{_times(to_everybody)} times the noise; cohorts are for users who cannot take part "
             "so often."
         )

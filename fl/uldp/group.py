@@ -84,7 +84,7 @@ class UldpGroup(PrivateSystem):
         # Refused here, before anything is paid: a loss that couples records has no such gradients.
         start = np.tile(setup.local.initial(), (setup.silos, 1))
         setup.local.record_gradients(start, np.empty(0, np.int64), 0)
-        self.terms = GroupTerms(
+        self.terms: GroupTerms = GroupTerms(
             setup, setup.privacy.group, None if rate is None else _checked(rate)
         )
         self.rate, self.steps, self.constant = self.terms.rate, self.terms.draws, self.terms.divisor

@@ -44,7 +44,7 @@ from .averaging import RoundSum, UldpAvg
 from .terms import UPDATE_DIGIT_BITS
 from .weighting.counts import reduced_counts, rounded_weights
 from .weighting.protocol import PrivateWeighting, names
-from .weighting.terms import WeightingTerms
+from .weighting.terms import DrawnBy, WeightingTerms
 
 if TYPE_CHECKING:
     from ...accountant.mechanisms import Gate
@@ -108,6 +108,7 @@ class UldpAvgHiddenWeights(UldpAvg):
         """The public parameters that all parties agree on."""
         setup, security = self.setup, self.setup.security
         mechanism = self.mechanism(self.promise.noise_multiplier)
+        drawn_by: DrawnBy = "server" if security.slots is None else "oblivious-transfer"
         return WeightingTerms(
             users=setup.users,
             silos=setup.silos,
@@ -118,7 +119,7 @@ class UldpAvgHiddenWeights(UldpAvg):
             count_limit=security.count_limit,
             records_per_count=security.records_per_count,
             digits=UPDATE_DIGIT_BITS,
-            drawn_by=self.drawn_by if self.rate < 1.0 else "nobody",
+            drawn_by="nobody" if self.rate == 1.0 else drawn_by,
             slots=security.slots,
             chosen=self.terms.real_slots,
             weak_key=self._weak_key,

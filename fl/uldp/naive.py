@@ -54,7 +54,7 @@ class UldpNaive(PrivateSystem):
         self.as_published = as_published
         moments = setup.normalisation
         told = moments is not None and moments.rule == "records"
-        self.terms = NaiveTerms(setup, as_published, weighted_moments=told)
+        self.terms: NaiveTerms = NaiveTerms(setup, as_published, weighted_moments=told)
         self.residuals = Residuals()
         if as_published:
             noise_as_published(setup.privacy, "ULDP-NAIVE")

@@ -128,7 +128,7 @@ def published_protocol(given: GivenSettings) -> Complaint | None:
     for name, reason in _KEYS_NOT_IN_PAPER.items():
         if given.states("security", name):
             return (
-                f"gives `{name}` in [security] beside as_published = true in [uldp]",
+                f"gives `{name}` in [security] with as_published = true in [uldp]",
                 f"The protocol is run as the paper's code has it, and there {reason}.",
                 "Leave one of them out.",
             )
@@ -182,7 +182,7 @@ def fits_the_run(given: GivenSettings) -> Complaint | None:
 
 
 def correlated_complaint(aggregation: str, dropouts: int, rate: float) -> Complaint | None:
-    """Refuse a protocol, silos that may be missing, and sampled users beside correlated noise."""
+    """Refuse a protocol, silos that may be missing, and sampled users with correlated noise."""
     if aggregation not in ("plain", "masked"):
         return (
             f'has noise = "banded" in [privacy] and aggregation = "{aggregation}" in [security]',

@@ -6,7 +6,7 @@
 | `uldp-group` | a silo's sampled records, in each step | sigma C | q n, n = k U / S |
 | `uldp-avg`, `uldp-sgd` | users' clipped and weighted updates | sigma C | q U S |
 
-Why these are the numbers is said beside each system.
+Why these are the numbers is said with each system.
 """
 
 from __future__ import annotations

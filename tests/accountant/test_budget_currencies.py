@@ -110,6 +110,13 @@ def test_prices_are_rounded_up(currency):
         assert parts == EXHAUSTED if exact > BUDGET_UNITS else exact <= parts < exact + 1
 
 
+@for_each("event", [ev.Pure(1e-300), ev.Exponential(1e-200), ev.RandomizedResponse(1e-180, 2)])
+def test_what_shows_anything_costs_something_however_little(event):
+    for currency in (Zcdp(Target(1.0, 1e-5)), Rdp(Target(1.0, 1e-5), (16.0, 40.0))):
+        assert (price(event, currency, "add-remove")[:-1] >= 1).all()
+        assert (price(ev.Pure(0.0), currency, "add-remove") == 0).all()
+
+
 @for_each("currency", ["zcdp", "gdp"])
 def test_what_has_no_price_is_refused_and_says_what_to_do(currency):
     odometer = Odometer(1.0, 1e-5, currency=currency)

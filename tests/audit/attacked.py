@@ -20,7 +20,7 @@ from privplan.audit.measurement import Measurement
 from privplan.fl.aggregation.weighted_sum import weighted_sum
 from privplan.fl.frame.initial_model import initial_size
 from privplan.fl.log import read
-from privplan.fl.settings.file import parse
+from privplan.fl.settings.toml_file import parse
 
 from . import ledgers
 

@@ -13,13 +13,13 @@ from unittest import mock
 
 import numpy as np
 
-from privplan.accountant.mechanisms import Gaussian, gaussian
+from privplan.accountant.mechanisms import Gaussian, clip, gaussian
 from privplan.accountant.mechanisms.wide_gaussian import WideGaussian
 from privplan.fl.aggregation.clip_check import norms_of
 from privplan.fl.uldp import averaging, group, weighted
 from privplan.fl.uldp.weighted import UldpAvgKnownWeights
 
-draw, one_sum, sums = gaussian.discrete_gaussian, gaussian.clipped_sum, gaussian.clipped_sums
+draw, sums = gaussian.discrete_gaussian, clip.clipped_sums
 joins, totals = averaging.poisson, UldpAvgKnownWeights._totals
 share_steps, draw_wide = Gaussian.share_steps, WideGaussian.draw
 
@@ -48,10 +48,10 @@ def noise_times(factor):
 def no_clipping():
     """Rows pass the clip whatever their norm (up to 1,000 times the bound)."""
 
-    def unclipped(clip):
-        return lambda *rows, bound, **named: clip(*rows, bound=1000.0 * bound, **named)
+    def unclipped(*rows, bound, **named):
+        return sums(*rows, bound=1000.0 * bound, **named)
 
-    return patched(*((gaussian, one.__name__, unclipped(one)) for one in (one_sum, sums)))
+    return patched((clip, "clipped_sums", unclipped))  # of one group too
 
 
 def no_sampling():

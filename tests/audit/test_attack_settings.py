@@ -16,7 +16,7 @@ from privplan.audit.attack import attack
 from privplan.audit.configuration.logged_settings import settings_in
 from privplan.fl.log import BadLine, LogWriter
 from privplan.fl.log.hash_chain import LOG
-from privplan.fl.settings.file import parse
+from privplan.fl.settings.toml_file import parse
 
 from ..cases import for_each
 from . import ledgers, logs

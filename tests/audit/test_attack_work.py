@@ -16,7 +16,7 @@ from privplan.audit.attack.tiers import (
     canary_count,
     require_feasible,
 )
-from privplan.fl.settings.file import parse
+from privplan.fl.settings.toml_file import parse
 
 from ..cases import for_each
 from . import ledgers

@@ -49,7 +49,7 @@ from privplan.accountant.records import RoundIntent
 from privplan.audit.budget import audit_budget
 from privplan.audit.canaries import claim_tier, rehearse
 from privplan.audit.residual.tier import residual_tier
-from privplan.fl.disco import canary_runs
+from privplan.fl.disco import canaries
 from privplan.fl.disco.system import Disco
 from privplan.fl.log import read
 from privplan.fl.running.run_and_resume import run
@@ -113,7 +113,7 @@ UNSEEN = ("half-count-noise", "silent-count", "all-of-the-noise", "none")
 @pytest.fixture(autouse=True)
 def one_by_its_protocol(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Let the sums of one run of a rehearsal go through their protocol: they are all the same."""
-    monkeypatch.setattr(canary_runs, "MAX_PROTOCOL_WORK", 0)
+    monkeypatch.setattr(canaries, "MAX_PROTOCOL_WORK", 0)
     return
 
 

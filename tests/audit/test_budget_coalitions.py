@@ -20,7 +20,7 @@ from privplan.audit.derivation.event_order import compared
 from privplan.fl.observers.assumptions import HONEST_SERVER, OTHER_SILOS_RECORDS
 from privplan.fl.running.preparation import prepare
 from privplan.fl.running.prepared_run import PreparedRun
-from privplan.fl.settings.file import parse
+from privplan.fl.settings.toml_file import parse
 
 from ..cases import for_each
 from ..sweeps import sweep

@@ -99,7 +99,7 @@ def test_units_of_a_silo_are_told_apart_where_its_product_is_seen():
 
 def test_what_cannot_be_rehearsed_is_refused():
     own = fedpower()
-    with pytest.raises(InvalidInput, match="Nobody trains beside"):
+    with pytest.raises(InvalidInput, match="Nobody trains with"):
         rehearse(own, canaries=10, real=True)
     with pytest.raises(InvalidInput, match="observer"):
         rehearse(fedpower(silos=1), canaries=10, observer="silo")

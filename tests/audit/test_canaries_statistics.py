@@ -117,7 +117,7 @@ def test_what_cannot_be_rehearsed_is_refused():
     laplace = statistics(epsilon=1.0, table={"noise": "laplace"})
     with pytest.raises(Unsupported, match="Laplace noise is not rehearsed"):
         rehearse(laplace, canaries=10)
-    with pytest.raises(InvalidInput, match="Nobody trains beside"):
+    with pytest.raises(InvalidInput, match="Nobody trains with"):
         rehearse(statistics(), canaries=10, real=True)
     with pytest.raises(InvalidInput, match="observer"):
         rehearse(statistics(silos=1), canaries=10, observer="silo")

@@ -215,7 +215,7 @@ def test_nobody_trains_beside_these_canaries(system):
         own = settings(silos=2, training={"weighting": "records"}, security=PRIVATE)
     else:
         own = settings(system, group=2 if system == "uldp-group" else 1)
-    with pytest.raises(InvalidInput, match="Nobody trains beside"):
+    with pytest.raises(InvalidInput, match="Nobody trains with"):
         rehearse(own, canaries=10, real=True)
 
 

@@ -14,9 +14,9 @@ from privplan.accountant import events as ev
 from privplan.accountant.account import account
 from privplan.accountant.guarantee import Bounds
 from privplan.audit.check.bounds import Proof
+from privplan.audit.check.claim_status import claim_status
 from privplan.audit.check.headline import headline
 from privplan.audit.check.result_json import result_json
-from privplan.audit.check.standing import standing
 from privplan.audit.description.printed_number import PrintedNumber
 
 from ..cases import for_each
@@ -40,16 +40,16 @@ PROVEN = Proof(Bounds(1.0, 1.2))
     ],
 )
 def test_a_claim_stands_by_its_rounding(claim: PrintedNumber | None, stands: str) -> None:
-    assert standing(claim, PROVEN) == stands
+    assert claim_status(claim, PROVEN) == stands
 
 
 def test_what_is_lacking_leaves_a_claim_open() -> None:
-    assert standing(PrintedNumber(1.1), Proof(None, lacking=("claim.delta",))) == "open"
+    assert claim_status(PrintedNumber(1.1), Proof(None, lacking=("claim.delta",))) == "open"
     open_sampler = Proof(Bounds(1.0, 9.0), alternatives={"poisson": Bounds(1.0, 1.2)})
-    assert standing(PrintedNumber(1.5), open_sampler) == "open"
-    assert standing(PrintedNumber(0.5), open_sampler) == "false"
-    assert standing(PrintedNumber(9.0), open_sampler) == "holds"
-    assert standing(PrintedNumber(9.0), Proof(Bounds(1.0, math.inf))) == "between"
+    assert claim_status(PrintedNumber(1.5), open_sampler) == "open"
+    assert claim_status(PrintedNumber(0.5), open_sampler) == "false"
+    assert claim_status(PrintedNumber(9.0), open_sampler) == "holds"
+    assert claim_status(PrintedNumber(9.0), Proof(Bounds(1.0, math.inf))) == "between"
 
 
 def test_a_clean_run_holds_and_nothing_is_asked() -> None:

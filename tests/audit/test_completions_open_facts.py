@@ -353,6 +353,7 @@ def test_what_happens_beside_a_group_is_paid_for_each_of_its_records(records: in
     from privplan.audit.check import sampler_events
     from privplan.audit.check.bounding_event import PhaseDraws
     from privplan.audit.check.checked_run import CheckedRun
+    from privplan.audit.check.completions.subjects import completions
     from privplan.audit.check.kept_records import most_occurrences
     from privplan.audit.description.merging import describe
     from privplan.audit.description.run_description import Phase
@@ -362,10 +363,12 @@ def test_what_happens_beside_a_group_is_paid_for_each_of_its_records(records: in
     settings: dict[str, Any] = {"claim.unit": "user", "data.users": 100, "data.records": 2000}
     settings |= {"data.records_per_user": records, "sampling.method": "with-replacement"}
     settings |= {"sampling.sampled": "records", "sampling.batch": 50, "schedule.steps": 10}
+    settings |= {"noise.clip_bounds": "record"}
     checked = CheckedRun.of(describe([described(settings, ("sampling.rate",))]))
+    pinned = completions(checked, "with-replacement", "most")[0].run
     draw = ev.Gaussian(1.0)
     draws = PhaseDraws(draw, draw, Phase(1.0, 0.025, 10), 0.025, 1e-5, 1)
-    (upper,) = sampler_events._not_amplified(checked, draws, 2000).upper
+    (upper,) = sampler_events._not_amplified(pinned, draws, 2000).upper
     assert isinstance(upper.event, ev.Repeat)
     assert isinstance(upper.event.event, ev.Gaussian)
     most = round(1.0 / upper.event.event.noise_multiplier / 2)

@@ -18,16 +18,13 @@ import pytest
 from scipy.stats import binom, norm
 
 from privplan import check
-from privplan.accountant.arrays import FloatArray
+
+from .losses import composed_epsilon
 
 WITHIN = 4e-3
 """Relative width of a certified interval, and of the grid here, that is allowed for."""
 
 DELTA = 1e-4
-
-
-STEP, SIZE = 1e-3, 2**18
-"""Width and number of the bins of a privacy loss, from -131 to 131."""
 
 
 @cache
@@ -39,27 +36,8 @@ def truth(noise: float, rate: float, draws: int, steps: int) -> float:
     without = shown[:, 0]
     seen = (with_unit > 1e-300) & (without > 1e-300)
     loss = np.log(with_unit[seen] / without[seen])
-    removed = composed_epsilon(loss, with_unit[seen], steps)
-    return max(removed, composed_epsilon(-loss, without[seen], steps))
-
-
-def composed_epsilon(loss: FloatArray, mass: FloatArray, steps: int) -> float:
-    """Epsilon of so many independent losses; each goes to two bins, which keeps its mean."""
-    low = np.floor(loss / STEP).astype(int)
-    share = loss / STEP - low
-    masses = np.bincount(low + SIZE // 2, mass * (1.0 - share), SIZE)
-    masses += np.bincount(low + 1 + SIZE // 2, mass * share, SIZE)
-    total = np.fft.irfft(np.fft.rfft(np.fft.ifftshift(masses)) ** steps, SIZE)
-    total = np.maximum(np.fft.fftshift(total), 0.0)
-    at = (np.arange(SIZE) - SIZE // 2) * STEP
-    above = np.cumsum(total[::-1])[::-1]
-    weighted = np.cumsum((total * np.exp(-np.maximum(at, 0.0)))[::-1])[::-1]
-    delta = above - np.exp(np.maximum(at, 0.0)) * weighted
-    beyond = (delta > DELTA) & (at >= 0.0)
-    if not beyond.any():
-        return 0.0
-    last = int(np.flatnonzero(beyond)[-1])
-    return float(at[last] + STEP * (delta[last] - DELTA) / (delta[last] - delta[last + 1]))
+    removed = composed_epsilon(loss, with_unit[seen], steps, DELTA)
+    return max(removed, composed_epsilon(-loss, without[seen], steps, DELTA))
 
 
 @dataclass

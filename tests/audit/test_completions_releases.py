@@ -139,3 +139,21 @@ def test_a_count_that_only_a_record_that_comes_moves_makes_no_claim_false(
     assert check(**facts, neighbours="zero-out").verdict.startswith("holds")
     assert check(**facts, neighbours="add-remove").verdict == "false"
     assert check(**facts).verdict != "false"
+
+
+def test_what_nobody_says_of_a_release_is_a_convention() -> None:
+    count = {"what": "clip count", "noise_multiplier": 5.0, "count": 10}
+    facts = {"noise_multiplier": 3.0, "rate": 0.1, "steps": 10}
+    for stated, named in (
+        ({}, {"gaussian-releases", "even-releases"}),
+        ({"family": "gaussian"}, {"even-releases"}),
+        ({"of_batch": False}, {"gaussian-releases"}),
+    ):
+        result = of(9.0, **facts, releases=[{**count, **stated}])
+        assert {each.id for each in result.conventions if each.key == "releases"} == named
+    opened = of(9.0, **facts, releases=[count], strict=True)
+    alone = of(9.0, **facts)
+    assert opened.proven is not None
+    assert alone.proven is not None
+    assert opened.proven.lower <= alone.proven.lower
+    assert math.isinf(opened.proven.upper)

@@ -19,7 +19,7 @@ from privplan.audit.evidence.epsilon_total import total
 from privplan.audit.hazards.configuration_mismatch import NOISE_SEARCH_SLACK_RELATIVE as SLACK
 from privplan.audit.report import read as read_page
 from privplan.fl.log.reader import Scan
-from privplan.fl.settings.file import parse
+from privplan.fl.settings.toml_file import parse
 
 from ..cases import for_each
 from .forged import Edit, Records, earlier, first_line, forged, set_in

@@ -18,7 +18,7 @@ from privplan.fl.log import LogWriter
 from privplan.fl.running import Configuration, ready_new_run
 from privplan.fl.running.preparation import prepare
 from privplan.fl.running.session import execute
-from privplan.fl.settings.file import parse
+from privplan.fl.settings.toml_file import parse
 
 from ..cases import for_each
 from .forged import Edit, Records, earlier

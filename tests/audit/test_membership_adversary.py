@@ -27,7 +27,7 @@ from privplan.audit.attack_methods.membership.trials import area, hits, unsuppor
 from privplan.audit.shadows import JoblibExecutor, SerialExecutor
 from privplan.fl.running.checkpoint import Checkpoint
 from privplan.fl.running.preparation import prepare
-from privplan.fl.settings.file import parse
+from privplan.fl.settings.toml_file import parse
 
 from ..cases import for_each
 

@@ -16,7 +16,7 @@ from privplan.fl.frame.system import build
 from privplan.fl.models import model_named
 from privplan.fl.running.preparation import prepare
 from privplan.fl.running.session import execute
-from privplan.fl.settings.file import parse
+from privplan.fl.settings.toml_file import parse
 from privplan.fl.training.local_training import TorchLocalTraining
 
 from ..cases import for_each

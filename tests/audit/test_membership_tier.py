@@ -34,7 +34,7 @@ from privplan.audit.shadows.batched import BatchedRecipe
 from privplan.fl.models import model_named
 from privplan.fl.running.checkpoint import Checkpoint
 from privplan.fl.running.preparation import prepare
-from privplan.fl.settings.file import parse
+from privplan.fl.settings.toml_file import parse
 
 from ..cases import for_each
 

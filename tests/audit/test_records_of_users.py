@@ -14,6 +14,7 @@ from privplan.accountant import events as ev
 
 from ..cases import for_each
 from .completion_runs import EXACTLY, check, ends, epsilon, of, seen_draws, spans, truth
+from .whole_runs import loss_of
 
 DRAWN: dict[str, Any] = {
     "noise_multiplier": 1.0,
@@ -170,3 +171,45 @@ def test_more_draws_with_replacement_than_users_may_be_draws_of_users(
     assert not result.verdict.startswith("holds")
     # It is drawn eight times or more in a step with probability .019: two such steps are 3.6e-4.
     assert ends(result)[1] >= truth(3.0 / 8.0, 1.0, 2, 0.1)
+
+
+def test_whose_clip_it_is_stays_open_where_somebody_says_that_records_are_drawn() -> None:
+    """All 18 records are in each step: one turns the update of its user, by two norms."""
+    facts = {"noise_multiplier": 2.0, "users": 6, "records": 18, "batch": 18, "steps": 3}
+    result = of(4.0, **facts, sampled="records")
+    assert result.verdict == "unverifiable"
+    assert ends(result)[1] >= truth(1.0, 1.0, 3) * (1.0 - 1e-3)
+    assert of(4.0, **facts, sampled="records", clip_bounds="record").verdict == "holds"
+
+
+def test_a_rate_of_users_whom_nobody_counted_is_held_against_no_records() -> None:
+    """Of six users two batches of two are drawn; of twelve records they would be one of four."""
+    facts = {"noise_multiplier": 1.5, "records": 12, "batch": 2, "rate": 1 / 3, "steps": 6}
+    facts |= {"accumulation": 2, "accumulation_of": "own-draws", "neighbours": "replace-one"}
+    result = of(6.0, **facts, unit="user", sampled="users", clip_bounds="unit")
+    law = ((4 / 9, 0.0), (4 / 9, 1.0), (1 / 9, 2.0))
+    opposite = tuple((chance, -mean) for chance, mean in law)
+    assert ends(result)[1] >= loss_of(law, opposite, 1.5, 6) * (1.0 - 1e-3)
+
+
+UNSAID: list[dict[str, Any]] = [
+    {"unit": "user", "rate": 0.1},
+    {"unit": "user", "rate": 0.1, "users": 100},
+    {"unit": "silo", "rate": 0.2},
+    {"unit": "silo", "sampled": "records", "batch": 4, "silos": 10},
+    {"unit": "record", "sampled": "users", "clip_bounds": "unit", "batch": 2, "users": 10},
+]
+
+
+@for_each("facts", UNSAID)
+def test_epochs_tell_no_steps_of_users_or_of_what_nobody_counted(facts: dict[str, Any]) -> None:
+    result = of(9.0, **facts, noise_multiplier=2.0, epochs=3)
+    assert result.verdict == "unverifiable"
+    assert math.isinf(ends(result)[1])
+    assert "schedule.steps" in {each.key for each in result.missing if each.deciding}
+
+
+def test_a_batch_may_count_users_where_somebody_says_how_many_records_each_has() -> None:
+    facts = {"unit": "record", "records": 18, "records_per_user": 3, "batch": 1, "rate": 1 / 6}
+    result = of(9.0, **facts, noise_multiplier=2.0, steps=6)
+    assert "contradiction" not in {each.id for each in result.causes}

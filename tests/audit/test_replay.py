@@ -20,7 +20,7 @@ from privplan.audit.edits.replay import Replay, replay
 from privplan.cli.main import app
 from privplan.fl.frame.model import model_digest
 from privplan.fl.running.checkpoint import MODEL_FILE, MODELS_FOLDER, Checkpoint, round_model_name
-from privplan.fl.settings.file import parse
+from privplan.fl.settings.toml_file import parse
 
 from ..cli.killing import at_each_write, attempt
 from . import forging

@@ -19,7 +19,7 @@ from privplan.fl.log import LogWriter
 from privplan.fl.running.preparation import prepare
 from privplan.fl.running.session import execute
 from privplan.fl.running.toml_writer import toml_bytes
-from privplan.fl.settings.file import parse
+from privplan.fl.settings.toml_file import parse
 
 from ..audit.forging import forged
 from ..cases import for_each

@@ -24,7 +24,7 @@ from privplan.fl.log import LogWriter, Sidecar
 from privplan.fl.log.sidecar import commitment
 from privplan.fl.running.preparation import prepare
 from privplan.fl.running.session import execute
-from privplan.fl.settings.file import parse
+from privplan.fl.settings.toml_file import parse
 
 from ..cases import for_each
 from .forged import RUNS, Edit, Records, earlier, forged, records_of

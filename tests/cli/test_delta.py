@@ -19,7 +19,7 @@ from privplan.accountant.records import Population
 from privplan.audit.configuration.logged_settings import settings_in
 from privplan.fl.frame.privacy import PrivacyTarget
 from privplan.fl.log import read
-from privplan.fl.settings.file import parse
+from privplan.fl.settings.toml_file import parse
 
 from ..cases import for_each
 from .conftest import Refused, Run

@@ -14,7 +14,7 @@ from .runs import ROOT, log_of, written
 
 
 def test_the_examples_are_configurations() -> None:
-    from privplan.fl.settings.file import read_settings
+    from privplan.fl.settings.toml_file import read_settings
 
     settings = {path.name: read_settings(path) for path in (ROOT / "examples").glob("*.toml")}
     assert set(settings) >= {"heart.toml", "breast-cancer.toml"}

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from privplan.fl.declarations.packages import built_in
-from privplan.fl.settings.file import parse
 from privplan.fl.settings.schema import Settings
+from privplan.fl.settings.toml_file import parse
 
 SYSTEMS = built_in()
 AVERAGE = SYSTEMS["uldp-avg"]

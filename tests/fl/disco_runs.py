@@ -13,7 +13,6 @@ from privplan.accountant.odometer import Odometer
 from privplan.accountant.randomness import Streams
 from privplan.fl.disco.settings import DiscoSettings
 from privplan.fl.disco.system import Disco, disco
-from privplan.fl.settings.file import parse
 from privplan.fl.settings.schema import (
     DataSettings,
     PrivacySettings,
@@ -22,6 +21,7 @@ from privplan.fl.settings.schema import (
     Settings,
     TrainingSettings,
 )
+from privplan.fl.settings.toml_file import parse
 
 from .conftest import Log, Plain, make_federation
 

@@ -12,7 +12,6 @@ from privplan.accountant.mechanisms import NoisyGram
 from privplan.accountant.mechanisms.gram_row_grid import grid_rows
 from privplan.accountant.randomness import Streams
 from privplan.fl.data.federation import Federation
-from privplan.fl.settings.file import parse
 from privplan.fl.settings.schema import (
     NO_TRAINING,
     DataSettings,
@@ -21,6 +20,7 @@ from privplan.fl.settings.schema import (
     SecuritySettings,
     Settings,
 )
+from privplan.fl.settings.toml_file import parse
 from privplan.fl.statistics.settings import StatisticsSettings
 from privplan.fl.statistics.system import Statistics, statistics
 from privplan.fl.training.local_training import NoTraining

@@ -28,8 +28,8 @@ from privplan.fl.running.prepared_run import PreparedRun
 from privplan.fl.running.resumption import prepare_resumption
 from privplan.fl.running.session import execute
 from privplan.fl.secagg.decentralised import PartialSum
-from privplan.fl.settings.file import parse
 from privplan.fl.settings.schema import PrivacySettings, SecuritySettings, Settings
+from privplan.fl.settings.toml_file import parse
 
 from ..cases import for_each
 from .extras import needs

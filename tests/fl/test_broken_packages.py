@@ -82,7 +82,7 @@ SYSTEMS = (
     program = """
         from privplan.accountant.errors import InvalidInput
         from privplan.fl.declarations.registry import declaration_of
-        from privplan.fl.settings.file import parse
+        from privplan.fl.settings.toml_file import parse
         base = '[run]\\nsystem = "{}"\\n[data]\\nname = "digits"\\n[privacy]\\nepsilon = 8\\n'
         for name in ("toy-rule", "toy-make", "toy-far"):
             try:

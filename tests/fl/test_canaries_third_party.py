@@ -5,9 +5,11 @@ Two toys: one sums rows of its users, which nobody trains on, and one what train
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import replace
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,11 +25,13 @@ from privplan.audit.attack.tiers import DEFAULT_CANARIES, canary_count
 from privplan.audit.canaries import claim_tier, rehearse
 from privplan.fl.aggregation.sums import noisy_sum
 from privplan.fl.canaries import (
+    CanaryHarness,
     CanaryObservations,
     RecordingAggregator,
     View,
     canary_rows,
     canary_training,
+    records_federation,
 )
 from privplan.fl.declarations.declaration import Declaration
 from privplan.fl.declarations.packages import built_in
@@ -125,7 +129,40 @@ def beyond(system: Any, columns: Any) -> View:
     return View(whole.shift / left, look)
 
 
+class InRuns(CanaryHarness[Any]):
+    """Seven units in each run: one that is in has ten clips along two columns of its own."""
+
+    room = 7
+    looks = 2
+    shift = math.sqrt(0.5) / 1.5
+
+    def rows(self, units: Any) -> Any:
+        rows = np.repeat(np.eye(self.room), 2, axis=1)[units] * 5.0 * math.sqrt(0.5)
+        return records_federation(rows, user=units, silo=units % 3, users=self.room, silos=3)
+
+    @functools.cached_property
+    def system(self) -> Any:
+        everybody = self.rows(np.arange(self.room))
+        local = SimpleNamespace(initial=lambda: np.zeros(2 * self.room))
+        return rows(self.request.settings, everybody, local, None)
+
+    def place(self, run: int, units: Any) -> Any:
+        present = self.rows(np.flatnonzero(self.coins.into[units]))
+        self.system.setup = replace(self.system.setup, federation=present)
+        return self.rounds_of(self.system, self.request.streams(run))
+
+    def observe(self, number: int, before: Any, after: Any) -> Any:
+        del number
+        return after - before
+
+    def score(self, number: int, seen: Any) -> Any:
+        del number
+        return seen.reshape(self.room, 2).T[:, : len(self.here)] / (1.5 * 0.5)
+
+
 def simulate(asked: Any) -> Any:
+    if asked.settings.run.system == "toy-runs":
+        return InRuns(asked).simulated()
     clip = asked.settings.training.clip
     seen = beyond if asked.observer == "silo" else view
     entering = canary_training if asked.settings.run.system == "toy-training" else canary_rows
@@ -148,7 +185,7 @@ def twice(settings: Any, federation: Any, local: Any, _: Any) -> Summed:
     return Twice(setup(settings, federation, local))
 
 
-MAKERS = {"toy-rows": "rows", "toy-training": "trained", "toy-twice": "twice"}
+MAKERS = {"toy-rows": "rows", "toy-runs": "rows", "toy-training": "trained", "toy-twice": "twice"}
 
 
 @pytest.fixture(autouse=True)
@@ -201,6 +238,20 @@ def test_a_unit_is_seen_as_far_as_is_claimed(system: str, neighbours: Any, obser
         assert abs(row.var() - 1.0) < most * math.sqrt(2 / row.size)
     assert seen.system == system
     assert not claim_tier(seen).contradicted
+
+
+def test_units_lie_in_as_many_runs_as_they_need_and_each_has_noise_of_its_own() -> None:
+    """60 units of which seven lie in a run, in 3 rounds with two looks each."""
+    seen = rehearse(settings("toy-runs"), canaries=60, seed=1)
+    assert (seen.observations.shape, seen.looks, seen.rounds) == ((6, 60), 2, 3)
+    noise = seen.observations - seen.coins * seen.shift
+    _, most = limits(stats.norm(), looks=4)
+    for part in (noise[:, seen.coins], noise[:, ~seen.coins]):
+        assert abs(part.mean()) < most / math.sqrt(part.size)
+        assert abs(part.var() - 1.0) < most * math.sqrt(2 / part.size)
+    assert len(np.unique(noise)) == noise.size
+    with pytest.raises(InvalidInput, match="observer"):
+        rehearse(settings("toy-runs"), canaries=10, observer="shuffler")
 
 
 def test_a_system_that_counts_everybody_twice_is_contradicted() -> None:
@@ -270,7 +321,7 @@ def test_a_system_without_a_carrier_is_refused_with_what_to_do() -> None:
 def test_bad_requests_are_refused() -> None:
     with pytest.raises(InvalidInput, match="too many rows"):
         rehearse(settings("toy-rows"), canaries=10_001)
-    with pytest.raises(InvalidInput, match="Nobody trains beside the canaries of toy-rows"):
+    with pytest.raises(InvalidInput, match="Nobody trains with the canaries of toy-rows"):
         rehearse(settings("toy-rows"), canaries=10, real=True)
     with pytest.raises(InvalidInput, match="observer"):
         rehearse(settings("toy-rows"), canaries=10, observer="shuffler")

@@ -11,8 +11,8 @@ import privplan as pp
 from privplan.accountant import records
 from privplan.accountant.errors import InvalidInput
 from privplan.audit.budget import audit_budget
-from privplan.fl.settings.file import parse
 from privplan.fl.settings.rules import LEAST_CLIP, MOST_CLIP
+from privplan.fl.settings.toml_file import parse
 
 from ..cases import for_each
 from .configured import SYSTEMS, read, written

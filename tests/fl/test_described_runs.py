@@ -17,8 +17,8 @@ import privplan as pp
 from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.fl.running import Configuration
 from privplan.fl.running.toml_writer import toml_bytes
-from privplan.fl.settings.file import read_settings
 from privplan.fl.settings.schema import Settings
+from privplan.fl.settings.toml_file import read_settings
 
 from .wards import Tables, ward, written
 

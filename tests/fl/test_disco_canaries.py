@@ -18,8 +18,8 @@ from privplan.audit.attack import AttackRequest, attack
 from privplan.audit.attack.tiers import canary_count
 from privplan.audit.canaries import rehearse
 from privplan.fl.canaries import PUBLIC_DATASETS
-from privplan.fl.disco import canaries, canary_runs
-from privplan.fl.disco.canary_training import CanaryTraining
+from privplan.fl.disco import canaries
+from privplan.fl.disco.canaries import CanaryTraining
 from privplan.fl.disco.updates import clipped_by_tensor
 from privplan.fl.running.run_and_resume import run
 
@@ -36,7 +36,7 @@ FRAMES = ("1-4", "1-2", "1-4", "3-4", "1-4")
 @pytest.fixture
 def one_by_its_protocol(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Let the sums of one run of a rehearsal go through their protocol: they are all the same."""
-    monkeypatch.setattr(canary_runs, "MAX_PROTOCOL_WORK", 0)
+    monkeypatch.setattr(canaries, "MAX_PROTOCOL_WORK", 0)
     return
 
 
@@ -146,7 +146,7 @@ def test_sums_are_the_same_by_their_protocol_and_in_the_clear() -> None:
     own = settings(silos=3, rounds=2)
     seen = []
     for most in (0, 10**12):
-        with mock.patch.object(canary_runs, "MAX_PROTOCOL_WORK", most):
+        with mock.patch.object(canaries, "MAX_PROTOCOL_WORK", most):
             seen.append(rehearse(own, canaries=12, observer="peer", seed=2))
     assert (seen[0].observations == seen[1].observations).all()
     assert any("1 run by the protocol" in note for note in seen[0].note)
@@ -175,14 +175,14 @@ def test_what_is_not_rehearsed_is_refused() -> None:
     with pytest.raises(InvalidInput, match="observer"):
         rehearse(settings(), canaries=10, observer="server")
     assert own.data.name in PUBLIC_DATASETS
-    with pytest.raises(InvalidInput, match="Nobody trains beside"):
+    with pytest.raises(InvalidInput, match="Nobody trains with"):
         rehearse(settings(), canaries=10, observer="peer", real=True)
 
 
 def test_an_observer_that_a_carrier_does_not_name_stays_refused() -> None:
     """Peers of other systems are seen by carriers that know servers and silos alone."""
     from privplan.fl.canaries import REHEARSABLE_OBSERVERS, require_observer
-    from privplan.fl.disco.canary_runs import OBSERVERS
+    from privplan.fl.disco.canaries import OBSERVERS
 
     assert "peer" not in REHEARSABLE_OBSERVERS
     plan = mock.Mock(guarantees={"model": None, "peer": None})

@@ -106,7 +106,7 @@ BESIDE = {"disco": {"noise": '"as_published"'}, "security": {"aggregation": '"pl
         ({"disco": {"clip": '"quantile"'}}, r'clip = "quantile" and noise = "as_published"'),
         ({"disco": {"clip_by": '"model"'}}, r'clip_by = "model" and noise = "as_published"'),
         ({"security": {"colluders": "1"}}, r"gives `colluders` in \[security\]"),
-        ({"disco": {"time_frames": '["1-2"]'}}, r"gives `time_frames` in \[disco\] beside noise"),
+        ({"disco": {"time_frames": '["1-2"]'}}, r"gives `time_frames` in \[disco\] with noise"),
         ({"disco": {"divisor": "500"}}, r"gives `divisor` in \[disco\]"),
         ({"security": {"dropouts": "1", "aggregation": '"masked"'}}, r"gives `dropouts`"),
     ],

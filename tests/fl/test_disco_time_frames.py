@@ -59,15 +59,15 @@ REFUSED: Final = [
     (tables('["1-4", "2-1", "1-4", "1-4", "1-4"]'), "from round 2 to round 1"),
     (
         tables(GOOD, disco={"noise": '"local"'}, security={"aggregation": '"masked"'}),
-        'gives `time_frames` in [disco] beside aggregation = "masked"',
+        'gives `time_frames` in [disco] with aggregation = "masked"',
     ),
     (
         tables(GOOD, disco={"noise": '"as_published"'}),
-        'gives `time_frames` in [disco] beside noise = "as_published"',
+        'gives `time_frames` in [disco] with noise = "as_published"',
     ),
     (
         tables(GOOD, privacy={"epsilon": "5.0"}),
-        "gives `epsilon` and `noise_multiplier` in [privacy] beside `time_frames`",
+        "gives `epsilon` and `noise_multiplier` in [privacy] with `time_frames`",
     ),
 ]
 

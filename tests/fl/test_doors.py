@@ -15,7 +15,7 @@ import pytest
 import privplan as pp
 from privplan.accountant.errors import InvalidInput
 from privplan.fl.running import RunInterrupted
-from privplan.fl.settings.file import read_settings
+from privplan.fl.settings.toml_file import read_settings
 
 from .wards import command, ward, written
 

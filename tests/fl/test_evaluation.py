@@ -19,13 +19,13 @@ from privplan.fl.datasets.registry import load
 from privplan.fl.declarations.dataset_defaults import DATASETS_WITH_DEFAULTS
 from privplan.fl.log import read
 from privplan.fl.settings import public_test_data
-from privplan.fl.settings.file import parse
 from privplan.fl.settings.public_test_data import (
     BUNDLED_SOURCES,
     DECLARED_BY_EARLIER_VERSION,
     evaluation_data,
 )
 from privplan.fl.settings.schema import EvaluationSettings, Settings
+from privplan.fl.settings.toml_file import parse
 
 from ..cases import for_each
 from .extras import needs

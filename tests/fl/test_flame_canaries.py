@@ -19,9 +19,8 @@ from privplan.accountant.mechanisms import LaplaceMessages, ResponseMessages
 from privplan.accountant.plan import phases
 from privplan.audit.attack.tiers import canary_count
 from privplan.audit.canaries import rehearsal, rehearse
-from privplan.fl.flame import canaries, canary_runs
-from privplan.fl.flame.canary_patterns import Layout
-from privplan.fl.flame.canary_runs import CanaryUpdates
+from privplan.fl.flame import canaries
+from privplan.fl.flame.canary_layout import CanaryUpdates, Layout
 from privplan.fl.flame.canary_scores import scores_of
 from privplan.fl.flame.settings import FlameSettings
 from privplan.fl.flame.terms import FlameTerms
@@ -285,7 +284,7 @@ def test_messages_are_the_same_in_ciphertexts_and_without(system: str, randomize
     for observer in ("analyzer", "model"):
         seen = []
         for most in (0.0, 60.0):
-            with mock.patch.object(canary_runs, "MOST_SEALED_SECONDS", most):
+            with mock.patch.object(canaries, "MOST_SEALED_SECONDS", most):
                 seen.append(rehearse(own, canaries=2, observer=observer, seed=2))
         # Sums over messages are made in another order, so the last bits may differ.
         assert seen[0].observations == pytest.approx(seen[1].observations, rel=1e-9, abs=1e-12)
@@ -297,11 +296,11 @@ def test_ciphertexts_carry_as_many_runs_as_fit() -> None:
     own = flame("flame-double", flame={"padded_to": "12"})
     terms = FlameTerms("double", 12, 31, 5, 1.0, 0, 12, FlameSettings())
     each = 2 * 31 * 12 * 128e-6
-    assert canary_runs.sealed_runs(own, terms, 2, 10_000) == int(25.0 / each)
-    assert canary_runs.sealed_runs(own, terms, 2, 3) == 3
-    assert canary_runs.sealed_runs(ideal("flame-double"), terms, 2, 3) == 0
+    assert canaries.sealed_runs(own, terms, 2, 10_000) == int(25.0 / each)
+    assert canaries.sealed_runs(own, terms, 2, 3) == 3
+    assert canaries.sealed_runs(ideal("flame-double"), terms, 2, 3) == 0
     large = FlameTerms("double", 1000, 650, 65, 1.0, 0, 1000, FlameSettings())
-    assert canary_runs.sealed_runs(own, large, 2, 3) == 0
+    assert canaries.sealed_runs(own, large, 2, 3) == 0
 
 
 # Where canaries lie.
@@ -352,7 +351,7 @@ def test_what_is_not_rehearsed_is_refused() -> None:
     own = ideal("flame-simple")
     with pytest.raises(InvalidInput, match="observer"):
         rehearse(own, canaries=10, observer="server")
-    with pytest.raises(InvalidInput, match="Nobody trains beside"):
+    with pytest.raises(InvalidInput, match="Nobody trains with"):
         rehearse(own, canaries=10, observer="model", real=True)
     few = ideal("flame-topk", padded_to="6", overflow='"cap"')
     with pytest.raises(Unsupported, match="so no canary tests it") as caught:

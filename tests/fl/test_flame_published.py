@@ -108,7 +108,7 @@ def test_a_run_that_was_cut_off_goes_on(tmp_path: Path) -> None:
 
 
 def test_a_target_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="beside as_published"):
+    with pytest.raises(InvalidInput, match="with as_published"):
         configured("double", privacy={"epsilon": "1.0"})
 
 

@@ -10,7 +10,7 @@ from privplan.accountant.errors import InvalidInput
 from privplan.fl.declarations.given_settings import GivenSettings
 from privplan.fl.declarations.registry import declaration_of
 from privplan.fl.flame.settings import RULES, TABLE, FlameSettings
-from privplan.fl.settings.file import parse
+from privplan.fl.settings.toml_file import parse
 
 from ..cases import for_each
 from .configured import read, written
@@ -56,16 +56,16 @@ flame-double | data.silos = 2
     has silos = 2 in [data], and FLAME's users send for themselves
     Write silos = 1, or leave it out.
 flame-double | flame.steps = 4
-    gives `steps` in [flame] beside randomizer = "laplace"
+    gives `steps` in [flame] with randomizer = "laplace"
     Leave `steps` out, or write randomizer = "responses".
 flame-double | flame.steps = 0; flame.randomizer = "responses"
     `steps` must be an integer, 1 or above; it is 0
     Give `steps` a value in that range.
 flame-double | flame.transport = "ideal"; security.processes = 2
-    gives `processes` in [security] beside transport = "ideal" in [flame]
+    gives `processes` in [security] with transport = "ideal" in [flame]
     Leave `processes` out, or write transport = "sealed".
 flame-simple | flame.transport = "ideal"; security.keep_transcripts = true
-    gives `keep_transcripts` in [security] beside transport = "ideal" in [flame]
+    gives `keep_transcripts` in [security] with transport = "ideal" in [flame]
     Leave `keep_transcripts` out, or write transport = "sealed".
 flame-double | privacy.sampling_rate = 0.5
     gives `sampling_rate` in [privacy], and flame-double has no use for it

@@ -16,8 +16,8 @@ from privplan.fl.running.forecast import (
     forecast,
 )
 from privplan.fl.running.preparation import prepare
-from privplan.fl.settings.file import parse
 from privplan.fl.settings.schema import Settings
+from privplan.fl.settings.toml_file import parse
 
 from ..cases import for_each
 

@@ -22,8 +22,8 @@ from privplan.audit.verify import verify
 from privplan.fl.frame.rounds import Draft
 from privplan.fl.frame.user_sum import UserRecords
 from privplan.fl.running import RunInterrupted, preparation
-from privplan.fl.settings.file import read_settings
 from privplan.fl.settings.schema import Settings
+from privplan.fl.settings.toml_file import read_settings
 
 from ..usual_signals import usual_signals
 from .extras import needs

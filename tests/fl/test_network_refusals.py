@@ -21,7 +21,7 @@ from privplan.fl.network.plan import NetworkPlan
 from privplan.fl.network.silo_run import sentence_of
 from privplan.fl.network.supported import require_supported
 from privplan.fl.network.wire import FINISH, HELLO, KEYS, SHARES, Reply, Request, opened, signed
-from privplan.fl.settings.file import parse
+from privplan.fl.settings.toml_file import parse
 
 from ..cases import for_each
 from .network_parties import Parties, config, planned

@@ -18,7 +18,7 @@ from privplan.audit.verify import verify
 from privplan.fl.log import read
 from privplan.fl.network.hub import Hub
 from privplan.fl.network.planned_run import HeldRecords
-from privplan.fl.settings.file import parse
+from privplan.fl.settings.toml_file import parse
 
 from ..cases import for_each
 from .network_parties import Parties, config

@@ -3,7 +3,7 @@
 Noise and samples that protect people come through the gate, from `accountant.randomness`.  What
 is not protective (a public split, initial weights, a name) may use other generators, in the files
 below and for the reason given there; every other use in fl/ fails.  A generator that is written by
-hand (`models/draws.py` has one, for the order of batches) is no name that could be found.
+hand (`models/training_draws.py` has one, for the order of batches) is no name that could be found.
 """
 
 from __future__ import annotations
@@ -63,14 +63,12 @@ an attacker's directions, which are public
     fedpower/canaries.py call.integers call.normal call.permutation numpy.random
         numpy.random.Generator
 an attacker's signs and favoured coordinates
-    flame/canary_patterns.py call.random numpy.random numpy.random.Generator
-an attacker's generator, handed on to its patterns
-    flame/canary_runs.py numpy.random numpy.random.Generator
+    flame/canary_layout.py call.random numpy.random numpy.random.Generator
 an attacker's rows and directions, which are public
-    delm/pca_canaries.py call.normal numpy.random numpy.random.Generator
+    delm/pca_canaries.py call.normal
 models of one's own: their public first weights, random public records at the door, the states of
 generators that are put back, and layers that drop out by the run's seeds
-    models/chance.py
+    models/unseeded_randomness.py
         numpy.random numpy.random.get_state numpy.random.set_state random random.getstate
         random.setstate torch.Generator torch.random torch.random.fork_rng
     models/drawn_dropout.py
@@ -80,7 +78,7 @@ generators that are put back, and layers that drop out by the run's seeds
     models/module_checks.py call.rand call.randn torch.Generator torch.rand torch.randn
     models/module_gradients.py
         call.randn torch.Generator torch.randn torch.random torch.random.fork_rng
-    models/own_models.py
+    models/own_model_building.py
         numpy.random numpy.random.seed random random.seed torch.manual_seed torch.random
         torch.random.fork_rng
 a public seed deals records out to users and silos
@@ -90,8 +88,7 @@ a public seed deals records out to users and silos
 a public seed draws the labels that an experiment makes bad
     data/bad_labels.py call.integers call.permutation numpy.random.Generator
 an attacker's coins, signs and labels
-    statistics/canaries.py
-        call.integers call.permutation call.random numpy.random numpy.random.Generator
+    statistics/canaries.py call.integers call.permutation call.random
 an attacker's coins, and the streams of a rehearsal, in which there are no people
     canaries/request.py
         .accountant.randomness.Streams.secure .accountant.randomness.Streams.seeded numpy.random
@@ -163,6 +160,9 @@ the name of a file that is being written
 the name of a run
     running/session.py secrets secrets.token_hex
     network/hub.py secrets secrets.token_hex
+keys of claims on a ledger, so that a retry is the same claim
+    ledger_client/ledger.py secrets secrets.token_hex
+    running/run_claim.py secrets secrets.token_hex
 the part of a silo in the name of a session, and the key of a party
     network/guard.py .crypto.keys.fresh
     network/journal.py .crypto.keys.fresh

@@ -29,8 +29,8 @@ from privplan.fl.observers.names import coalition_of
 from privplan.fl.observers.words import phrase, unit_before
 from privplan.fl.running.preparation import prepare
 from privplan.fl.running.prepared_run import PreparedRun
-from privplan.fl.settings.file import parse
 from privplan.fl.settings.schema import Settings, circumstances_of
+from privplan.fl.settings.toml_file import parse
 
 from ..accountant.participating import exact
 from ..cases import for_each

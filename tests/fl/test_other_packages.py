@@ -26,7 +26,7 @@ def test_a_system_that_trains_nothing_needs_no_settings_of_training(tmp_path: Pa
         import json
         from privplan.accountant.errors import PrivplanError
         from privplan.fl.settings.schema import NO_TRAINING
-        from privplan.fl.settings.file import parse
+        from privplan.fl.settings.toml_file import parse
         base = '[run]\\nsystem = "{}"\\n[data]\\nname = "digits"\\n[privacy]\\nepsilon = 8\\n'
         own = parse(base.format("toy-avg").encode(), "run.toml")
         print(own.training == NO_TRAINING, own.run.rounds, sorted(own.to_json()))
@@ -136,7 +136,7 @@ def test_a_configuration_of_another_package_is_checked_like_ours(tmp_path: Path)
     install(tmp_path, "toy-system", HEAD + "SYSTEMS = (system(),)\n")
     program = """
         from privplan.accountant.errors import PrivplanError
-        from privplan.fl.settings.file import parse
+        from privplan.fl.settings.toml_file import parse
         base = '[run]\\nsystem = "{}"\\n[data]\\nname = "digits"\\n[privacy]\\nepsilon = 8\\n'
         for system, more in (
             ("toy-avg", ""),
@@ -170,7 +170,7 @@ def test_our_systems_ask_no_other_package(tmp_path: Path) -> None:
     install(tmp_path, "toy-system", "raise RuntimeError('asked')\n")
     program = """
         import sys
-        from privplan.fl.settings.file import parse
+        from privplan.fl.settings.toml_file import parse
         parse(b'[run]\\nsystem = "fedavg"\\n[data]\\nname = "digits"\\n', "run.toml")
         print("toy_system" in sys.modules, "importlib.metadata" in sys.modules)
     """

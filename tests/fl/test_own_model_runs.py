@@ -22,7 +22,7 @@ from privplan.fl.running.checkpoint import Checkpoint
 from privplan.fl.running.configuration import Configuration
 from privplan.fl.running.model_from_program import with_given_model
 from privplan.fl.running.toml_writer import toml_bytes
-from privplan.fl.settings.file import parse
+from privplan.fl.settings.toml_file import parse
 
 from ..cases import for_each
 from . import own_modules

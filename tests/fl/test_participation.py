@@ -20,7 +20,7 @@ from privplan.fl.frame.privacy import PrivacyTarget
 from privplan.fl.frame.promise import Promise, promise
 from privplan.fl.running import resume, run
 from privplan.fl.running.preparation import prepare
-from privplan.fl.settings.file import parse
+from privplan.fl.settings.toml_file import parse
 
 from ..accountant.participating import exact
 from ..audit.forging import Edit, Lines, each, forged

@@ -18,7 +18,7 @@ from privplan.fl.canaries import RehearsalRequest
 from privplan.fl.delm.pca import pca_release
 from privplan.fl.delm.pca_canaries import (
     SURELY_OUT,
-    PcaRuns,
+    PcaCanaries,
     empty_federation,
     largest_removable,
     simulate_pca,
@@ -31,10 +31,19 @@ from .pca_releases import setup_of
 
 def runs(
     kind: str, canaries: int, observer: str = "server", relation: str = "add-remove", **given: Any
-) -> PcaRuns:
+) -> PcaCanaries:
     asked, release, _ = rehearsed(kind, canaries, observer, relation, **given)
-    rng = asked.rng()
-    return PcaRuns(asked, release, rng.random(canaries) < 0.5, rng)
+    return PcaCanaries(asked, release)
+
+
+def statistics_of(own: PcaCanaries, seen: Any) -> Any:
+    """Return the statistics that Wishart noise was observed by, in units of |x|^2."""
+    standard = seen + (own.shift if own.replaced else 0.0)
+    return np.where(
+        own.absent,
+        seen - SURELY_OUT,
+        standard * own.deviation + own.terms.mechanism.std**2 * own.freedom,
+    )
 
 
 def rehearsed(
@@ -66,29 +75,27 @@ def test_what_can_be_removed_is_what_leaves_no_negative_eigenvalue() -> None:
 def test_absence_is_proven_as_often_as_in_theory_and_never_wrongly(relation: str) -> None:
     """1 - e^-.6 of the canaries that are out, within binomial limits; false alarm 1e-6."""
     own = runs("wishart", 300, relation=relation)
-    statistics = own.seen()
-    absent, out = statistics < own.shortest, int((~own.into).sum())
-    assert not (absent & own.into).any()
+    (seen,) = own.seen()
+    absent, out = statistics_of(own, seen) < own.shortest, int((~own.coins.into).sum())
+    assert not (absent & own.coins.into).any()
     low, high = limits(stats.binom(out, failure(0.6)), looks=2)
-    assert low <= int((absent & ~own.into).sum()) <= high
-    seen = own.observations(statistics)
+    assert low <= int((absent & ~own.coins.into).sum()) <= high
     assert ((seen < SURELY_OUT / 2.0) == absent).all()
-    assert own.claimed == ev.RandomizedResponse(0.6, 2)
-    assert "and says so of 0 of" in own.notes(statistics)[-1]
+    assert own.event == ev.RandomizedResponse(0.6, 2)
+    assert "and says so of 0 of" in own.notes()[-1]
 
 
 def test_a_clip_that_is_missing_would_show_and_of_a_sum_hardly_anything_is_proven() -> None:
     """A canary is ten row norms long, and is in the release with norm 1."""
     own = runs("wishart", 150, epsilon=50.0)
-    statistics = own.seen()
-    assert statistics[own.into] == pytest.approx(1.02, abs=0.15)
-    assert statistics[~own.into].max() < 0.3
+    statistics = statistics_of(own, own.seen()[0])
+    assert statistics[own.coins.into] == pytest.approx(1.02, abs=0.15)
+    assert statistics[~own.coins.into].max() < 0.3
     # Fifty degrees of freedom and more: what Wishart noise gives away is one client's release.
     own = runs("wishart", 60, "model")
-    statistics = own.seen()
-    assert not (statistics < own.shortest).any()
-    seen = own.observations(statistics)
-    assert abs(seen[~own.into].mean()) < 1.2  # of thirty, six deviations
+    (seen,) = own.seen()
+    assert not own.absent.any()
+    assert abs(seen[~own.coins.into].mean()) < 1.2  # of thirty, six deviations
 
 
 @for_each(("observer", "canaries"), [("server", 200), ("model", 80)])
@@ -97,15 +104,15 @@ def test_gaussian_noise_shows_what_is_claimed_and_is_never_proven_anything(
 ) -> None:
     """Its law, and its variance: of half the noise a quarter would be left.  False alarm 1e-6."""
     own = runs("gaussian", canaries, observer, noise_multiplier=2.0)
-    seen = own.observations(own.seen())
+    (seen,) = own.seen()
     due = 0.5 if observer == "server" else 0.5 / 5**0.5
     assert own.shift == pytest.approx(due, rel=1e-3)
     assert seen.min() > -7.0
-    apart = np.where(own.into, seen - own.shift, seen)
+    apart = np.where(own.coins.into, seen - own.shift, seen)
     assert stats.kstest(apart, "norm").pvalue > limits(stats.uniform(), looks=4)[0]
     low, high = limits(stats.chi2(canaries), looks=4)
     assert low <= (apart**2).sum() <= high
-    assert own.claimed == own.release.views[observer]
+    assert own.event == own.release.views[observer]
 
 
 @for_each("kind", ["wishart", "gaussian"])

@@ -14,8 +14,8 @@ from privplan.fl.declarations import toml_key
 from privplan.fl.declarations.packages import built_in
 from privplan.fl.declarations.registry import keys_by_table
 from privplan.fl.settings import schema
-from privplan.fl.settings.file import parse, read_settings
 from privplan.fl.settings.schema import Settings
+from privplan.fl.settings.toml_file import parse, read_settings
 from privplan.fl.uldp.settings import UldpSettings
 
 from ..cases import for_each
@@ -276,7 +276,7 @@ CONTRADICTIONS: list[tuple[str, dict[str, str]]] = [
         {"privacy": SAMPLED, "security": HIDDEN + "slots = 10"},
     ),
     (
-        "gives `slots` in [security] beside as_published",
+        "gives `slots` in [security] with as_published",
         {
             **PUBLISHED,
             "privacy": "noise_multiplier = 5.0\nsampling_rate = 0.3",
@@ -284,11 +284,11 @@ CONTRADICTIONS: list[tuple[str, dict[str, str]]] = [
         },
     ),
     (
-        "gives `records_per_count` in [security] beside as_published",
+        "gives `records_per_count` in [security] with as_published",
         {**PUBLISHED, "security": HIDDEN + "records_per_count = 2"},
     ),
     (
-        "gives `processes` in [security] beside as_published",
+        "gives `processes` in [security] with as_published",
         {**PUBLISHED, "security": HIDDEN + "processes = 2"},
     ),
     (

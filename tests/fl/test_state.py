@@ -26,7 +26,7 @@ from privplan.fl.running.first_state import first_state
 from privplan.fl.running.preparation import prepare
 from privplan.fl.running.prepared_run import PreparedRun
 from privplan.fl.running.session import execute
-from privplan.fl.settings.file import parse
+from privplan.fl.settings.toml_file import parse
 
 from ..cases import for_each
 from .extras import needs

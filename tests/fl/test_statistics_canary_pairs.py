@@ -12,7 +12,8 @@ from privplan.accountant.errors import Unsupported
 from privplan.accountant.mechanisms.gram_noise import NoisyGram
 from privplan.accountant.mechanisms.gram_rows import gram_total
 from privplan.accountant.sensitivity.gram import GramBound
-from privplan.fl.statistics.canary_pairs import Canaries, PairGeometry, equal_shifts
+from privplan.fl.canaries import equal_shifts
+from privplan.fl.statistics.canary_pairs import Canaries, PairGeometry
 
 from ..cases import for_each
 

@@ -14,11 +14,11 @@ from scipy import stats
 from privplan.accountant.mechanisms import NoisyGram
 from privplan.accountant.mechanisms.gram_rows import gram_total
 from privplan.accountant.sensitivity.gram import GramBound
-from privplan.fl.declarations.registry import declaration_of
 from privplan.fl.statistics import exact_sums as module
 from privplan.fl.statistics import noise_shown
 from privplan.fl.statistics import sum_check as checks
 from privplan.fl.statistics.noise_shown import normal
+from privplan.fl.statistics.run_terms import EXPECTED
 from privplan.fl.statistics.settings import BEYOND, CLIPPED, DROPPED, ROWS
 from privplan.fl.statistics.sum_check import SumCheck
 
@@ -36,13 +36,12 @@ def sealed(run: Any, system: Any, seed: int = 1) -> dict[str, Any]:
     return items
 
 
-def test_the_declaration_names_what_is_sealed_and_fewer_rows_are_none_beyond(
-    tiny: Any, run: Any
-) -> None:
-    declared = declaration_of("statistics").sealed
-    assert declared is not None
-    assert set(declared(lambda *_: None)["release"]) == ITEMS
-    assert sealed(run, built(tiny(records=40), most_rows=40))[BEYOND] == 0
+def test_the_terms_name_what_is_sealed_and_fewer_rows_are_none_beyond(tiny: Any, run: Any) -> None:
+    system = built(tiny(records=40), most_rows=40)
+    assert set(system.terms.sealed) == ITEMS
+    assert EXPECTED.sealed is not None
+    assert EXPECTED.sealed(lambda *_: "statistics") == {"release": system.terms.sealed}
+    assert sealed(run, system)[BEYOND] == 0
 
 
 @for_each("unit", UNITS)

@@ -66,7 +66,7 @@ REFUSED: dict[str, tuple[dict[str, str], str]] = {
         "`sampling_rate` .* no use for it",
     ),
     "training": ({"training": "clip = 1.0"}, "trains no model"),
-    "no fit, ridge": (table('fit = "none"\nridge = 2.0'), '`ridge` beside fit = "none"'),
+    "no fit, ridge": (table('fit = "none"\nridge = 2.0'), '`ridge` with fit = "none"'),
     "private weighting": (
         {"security": 'aggregation = "private-weighting"'},
         "has no weights to hide",

@@ -21,7 +21,7 @@ from privplan.accountant.randomness import Streams
 from privplan.fl.canaries import MemoryLog
 from privplan.fl.running.checkpoint import CHECKPOINT_FILE, MODEL_FILE, MODELS_FOLDER, Checkpoint
 from privplan.fl.running.preparation import prepare
-from privplan.fl.settings.file import read_settings
+from privplan.fl.settings.toml_file import read_settings
 
 from ..cases import for_each
 from ..packages.inside import command, packages_of, privplan

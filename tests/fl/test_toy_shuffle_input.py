@@ -18,7 +18,7 @@ from privplan.fl.declarations.checking import require_sound
 from privplan.fl.declarations.registry import declaration_of
 from privplan.fl.running import run
 from privplan.fl.running.preparation import prepare
-from privplan.fl.settings.file import parse
+from privplan.fl.settings.toml_file import parse
 
 from ..cases import for_each
 from ..packages import shuffled

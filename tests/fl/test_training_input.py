@@ -1,4 +1,4 @@
-"""What is trained: units and recipes in and out of range, blocks, and what is refused."""
+"""What is trained: units and recipes in and out of range, unit_blocks, and what is refused."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import torch
 
 from privplan.accountant.errors import InvalidInput, MissingExtra, Unsupported
 from privplan.fl.models import model_named
-from privplan.fl.training import blocks
+from privplan.fl.training import unit_blocks
 from privplan.fl.training import units as units_module
 from privplan.fl.training.deltas import delta_blocks, gradients, local_deltas, per_example_gradients
 from privplan.fl.training.threads import one_thread
@@ -58,7 +58,7 @@ def test_every_unit_with_records_is_in_one_block_and_fits() -> None:
     rng = np.random.default_rng(0)
     for batch, multiple in itertools.product((1, 4, 7, 64), (1, 4)):
         sizes = rng.integers(0, 200, 500)
-        parts = list(blocks.blocks(sizes, batch, multiple, 1000, lambda width: 10 * width))
+        parts = list(unit_blocks.blocks(sizes, batch, multiple, 1000, lambda width: 10 * width))
         assert sorted(np.concatenate([one.units for one in parts]).tolist()) == sorted(
             np.flatnonzero(sizes).tolist()
         )
@@ -75,7 +75,7 @@ def test_every_unit_with_records_is_in_one_block_and_fits() -> None:
 
 
 def test_the_width_of_a_unit_depends_on_that_unit_alone() -> None:
-    ladder = blocks.widths(np.arange(1, 3000))
+    ladder = unit_blocks.widths(np.arange(1, 3000))
     assert (ladder >= np.arange(1, 3000)).all()
     assert (np.diff(ladder) >= 0).all()
     assert len(np.unique(ladder)) <= 4 * 12 + 4
@@ -168,7 +168,7 @@ def test_without_torch_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> No
         importlib.import_module("privplan.fl.models")
 
 
-@for_each("module", [units_module, blocks])
+@for_each("module", [units_module, unit_blocks])
 def test_examples_run(module: types.ModuleType) -> None:
     found = doctest.testmod(module)
     assert found.attempted > 0

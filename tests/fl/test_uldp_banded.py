@@ -20,8 +20,8 @@ from privplan.fl.declarations.stated_settings import StatedSettings
 from privplan.fl.frame.rounds import simulated_rounds
 from privplan.fl.running.forecast import forecast
 from privplan.fl.running.preparation import prepare
-from privplan.fl.settings.file import parse
 from privplan.fl.settings.schema import Settings
+from privplan.fl.settings.toml_file import parse
 from privplan.fl.uldp.averaging import UldpAvg
 from privplan.fl.uldp.correlated import RunningBlock, Schedule, require_room
 

@@ -15,7 +15,7 @@ from privplan.accountant.mechanisms import Gate
 from privplan.accountant.odometer import Odometer
 from privplan.fl.running.metrics_file import measure
 from privplan.fl.running.preparation import prepare
-from privplan.fl.settings.file import parse
+from privplan.fl.settings.toml_file import parse
 
 DATA = Path(
     os.environ.get("PRIVPLAN_DATA", Path(__file__).resolve().parents[2] / ".." / "shared" / "data")

@@ -17,7 +17,7 @@ from privplan.audit.budget import audit_budget
 from privplan.audit.edits import edits_of
 from privplan.fl.log import read
 from privplan.fl.running import run
-from privplan.fl.settings.file import parse
+from privplan.fl.settings.toml_file import parse
 
 from ..cases import for_each
 from ..packages.toys import for_each_test

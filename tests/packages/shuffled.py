@@ -9,7 +9,7 @@ import pytest
 
 from privplan.fl.data.federation import Federation
 from privplan.fl.running import run
-from privplan.fl.settings.file import parse
+from privplan.fl.settings.toml_file import parse
 from privplan.fl.shuffling import ReceivedMessages, Shuffling
 from privplan.fl.shuffling.rounds import ORDER_STREAM
 from privplan.fl.shuffling.terms import DUMMIES_STREAM

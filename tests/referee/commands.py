@@ -227,7 +227,7 @@ def _fixed() -> Iterator[Case]:
     """Yield what is asked once: helps, pages, lists, tables, and what runs print."""
     from privplan.cli.pages.topics import TOPICS
 
-    audits = ("audit", "audit log", "audit budget", "audit attack", "audit demo")
+    audits = ("audit", "audit log", "audit budget", "audit attack", "audit counts", "audit demo")
     helps = ("account", "calibrate", "plan", "run", "check", "claims", "report", "explain")
     for name in ("", *helps, "doctor", *audits):
         yield _case([*name.split(), "--help"])

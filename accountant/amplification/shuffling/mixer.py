@@ -156,7 +156,7 @@ def tails(
     counts, weights, below = _senders(users, dimensions, chosen, padded_to, failure)
     # P(M < m) at each of the counts m.
     fewer = below + np.concatenate(([0.0], np.cumsum(weights[:-1])))
-    found: list[Tail] = []
+    tails: list[Tail] = []
     apart = 0
     while apart < chosen:
         rare = math.log(failure / 4.0) + math.lgamma(apart + 2.0)
@@ -167,11 +167,11 @@ def tails(
             lumped = weights[at:].copy()
             lumped[0] += fewer[at]
             total = _inverse_total(counts[at:], lumped, chosen, failure)
-            found += [Tail(apart, total)] if math.isfinite(total) else []
+            tails += [Tail(apart, total)] if math.isfinite(total) else []
             if 2.0 * counts[at] >= min(users * chosen / dimensions, padded_to):
                 break  # more that count by themselves would gain little
         apart = 2 * apart or 1
-    return tuple(found)
+    return tuple(tails)
 
 
 def _inverse_total(counts: FloatArray, weights: FloatArray, chosen: int, failure: float) -> float:

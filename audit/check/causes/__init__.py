@@ -28,7 +28,7 @@ def causes_of(case: CheckCase) -> tuple[Finding, ...]:
     makes it weak, such as a large delta, is a warning then.
     """
     causes = apply_rules({"case": case}, order=_RULE_MODULES).findings
-    if case.standing == "holds" and not case.run.contradictions:
+    if case.status == "holds" and not case.run.contradictions:
         causes = tuple(
             replace(each, severity="warning") if each.severity == "error" else each
             for each in causes

@@ -98,9 +98,9 @@ def classical_gaussian(case: CheckCase) -> Match | None:
     next_step="Describe the mechanism itself: its noise, its clipping norm and its sampling.",
 )
 def not_from_this_number(case: CheckCase) -> Match | None:
-    """The run is known by a bare epsilon, and the worst mechanism with it exceeds the claim."""
+    """The run is known by a stated epsilon, and the worst mechanism with it exceeds the claim."""
     least = case.proof.class_lower
-    if case.claim is None or case.standing in ("holds", "false") or not case.claim.highest < least:
+    if case.claim is None or case.status in ("holds", "false") or not case.claim.highest < least:
         return None
     return Match(
         f"For the worst mechanism with this number epsilon is at least {down(least)}: the claim "
@@ -126,7 +126,7 @@ def rounded_down(case: CheckCase) -> Match | None:
     claim, bounds = case.claim, case.reference
     if claim is None or bounds is None:
         return None
-    if case.standing == "false":
+    if case.status == "false":
         return _cut_off(case, claim, bounds)
     if case.short or claim.value >= bounds.upper or math.isinf(bounds.upper):
         return None

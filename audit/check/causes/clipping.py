@@ -149,10 +149,10 @@ def unpaid_clip_count(case: CheckCase) -> Match | None:
 )
 def release_without_noise(case: CheckCase) -> Match | None:
     """Something besides the sums was released, without noise."""
-    bare = [each.what for each in case.settings.releases if each.noise_multiplier == 0.0]
-    if not bare or case.run.clip_source == "adaptive":
+    without_noise = [each.what for each in case.settings.releases if each.noise_multiplier == 0.0]
+    if not without_noise or case.run.clip_source == "adaptive":
         return None
-    return Match(f"`{bare[0]}` was released without noise, which no epsilon covers.")
+    return Match(f"`{without_noise[0]}` was released without noise, which no epsilon covers.")
 
 
 @rule(

@@ -163,7 +163,7 @@ def other_settings(case: CheckCase) -> Match | None:
     recomputation = case.recomputation
     if recomputation.same or recomputation.near or not recomputation.comparable:
         return None
-    if case.claim is None or (case.standing == "holds" and is_target(case.claim)):
+    if case.claim is None or (case.status == "holds" and is_target(case.claim)):
         return None
     if is_target(case.claim) and not case.short:
         return None
@@ -180,7 +180,7 @@ def other_settings(case: CheckCase) -> Match | None:
 )
 def below_proven(case: CheckCase) -> Match | None:
     """The number is below what is proven, and nothing more particular explains it."""
-    if case.standing != "false" or case.proof.bounds is None or case.run.contradictions:
+    if case.status != "false" or case.proof.bounds is None or case.run.contradictions:
         return None
     assert case.claim is not None
     says = (

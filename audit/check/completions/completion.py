@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from ..checked_run import CheckedRun
+from ..pinned_run import PinnedRun
 
 End = Literal["least", "most"]
 """The end of what a description allows: its runs of least epsilon, or those of most."""
@@ -45,7 +45,7 @@ class Choice:
 class Completion:
     """A run that leaves nothing open, and the choices that made it so."""
 
-    run: CheckedRun
+    run: PinnedRun
     choices: tuple[Choice, ...] = ()
 
     @property
@@ -54,10 +54,10 @@ class Completion:
         return "; ".join(choice.says for choice in self.choices)
 
 
-Alternative = tuple[CheckedRun, Choice | None]
+Alternative = tuple[PinnedRun, Choice | None]
 """A run with one more subject pinned; without a choice where nothing was open."""
 
-Subject = Callable[[CheckedRun, End], Iterable[Alternative]]
+Subject = Callable[[PinnedRun, End], Iterable[Alternative]]
 """Pins one subject of a run whose sampler is pinned.
 
 Where epsilon is monotone in the subject (proven by post-processing, joint convexity, or as more
@@ -65,7 +65,7 @@ releases never show less), an end has its extreme alternatives only; elsewhere i
 """
 
 
-def expanded(run: CheckedRun, subjects: Iterable[Subject], end: End) -> Iterator[Completion]:
+def expanded(run: PinnedRun, subjects: Iterable[Subject], end: End) -> Iterator[Completion]:
     """Yield the completions of a run at one end of what its description allows."""
     completions = [Completion(run)]
     for subject in subjects:

@@ -13,12 +13,13 @@ from ....accountant.errors import Unsupported, counted, enumerated
 from ...description.key import RELEASE_FAMILIES
 from ..checked_run import CheckedRun
 from ..kept_records import ROUNDING
+from ..pinned_run import PinnedRun
 from ..release_readings import followed_release
 from .completion import Alternative, Choice, End, in_option
 from .passes import steps_agree
 
 NOT_GAUSSIAN: Final = ("laplace", "pure")
-"""Families of noise beside which nobody knows the noise of a further release."""
+"""Families of noise with which nobody knows the noise of a further release."""
 
 MOST_OPEN_NOISES: Final = 6
 """How many releases may leave their noise open: each doubles the runs."""
@@ -27,7 +28,7 @@ NORMS: Final = ("l1", "l2", "linf")
 """Clipped norms, from the least to the most that Laplace noise must hide."""
 
 
-def starts(run: CheckedRun, end: End) -> Iterator[Alternative]:
+def starts(run: PinnedRun, end: End) -> Iterator[Alternative]:
     """Pin whether the described steps are those of each start, or of all together.
 
     More releases show no less.
@@ -67,7 +68,7 @@ def starts(run: CheckedRun, end: End) -> Iterator[Alternative]:
     yield once, Choice("schedule.restarts", says, "schedule.restarts=1")
 
 
-def renewals(run: CheckedRun, end: End) -> Iterator[Alternative]:
+def renewals(run: PinnedRun, end: End) -> Iterator[Alternative]:
     """Pin how often a budget that renews is spent over a horizon that is not whole periods.
 
     More releases show no less.
@@ -92,7 +93,7 @@ def periods(run: CheckedRun, *, upper: bool) -> int:
     return max(1, whole)
 
 
-def _of_one_start(run: CheckedRun) -> CheckedRun:
+def _of_one_start(run: PinnedRun) -> PinnedRun:
     """Return the start that made most of the described steps: an even share of them at least."""
     settings, restarts = run.settings, run.settings.restarts
     share = replace(
@@ -108,7 +109,7 @@ def _of_one_start(run: CheckedRun) -> CheckedRun:
     return replace(run, settings=share, stands_for="least")
 
 
-def releases(run: CheckedRun, end: End) -> Iterator[Alternative]:
+def releases(run: PinnedRun, end: End) -> Iterator[Alternative]:
     """Pin whether a release moves where a unit is replaced, or set to zero.
 
     The number of records does not move there; a sum over them does.  Under add-remove a release
@@ -129,8 +130,8 @@ def releases(run: CheckedRun, end: End) -> Iterator[Alternative]:
     yield replace(run, settings=replace(settings, releases=kept)), choice
 
 
-def release_noise(run: CheckedRun, _end: End) -> Iterator[Alternative]:
-    """Pin the noise of each release beside the sums of a run whose own noise is not Gaussian.
+def release_noise(run: PinnedRun, _end: End) -> Iterator[Alternative]:
+    """Pin the noise of each release with the sums of a run whose own noise is not Gaussian.
 
     Neither of Gaussian and Laplace noise of one multiplier shows less than the other.
     """
@@ -157,7 +158,7 @@ def release_noise(run: CheckedRun, _end: End) -> Iterator[Alternative]:
         yield replace(run, settings=replace(settings, releases=pinned)), Choice("releases", says)
 
 
-def taken_from(run: CheckedRun, end: End) -> Iterator[Alternative]:
+def taken_from(run: PinnedRun, end: End) -> Iterator[Alternative]:
     """Pin whether releases that come several times are of the batch of a step, or of all data.
 
     Of several, some may be of either: that run holds at its end, and lists nothing.
@@ -186,7 +187,7 @@ def taken_from(run: CheckedRun, end: End) -> Iterator[Alternative]:
         yield replace(run, stands_for=end), either
 
 
-def replies(run: CheckedRun, end: End) -> Iterator[Alternative]:
+def replies(run: PinnedRun, end: End) -> Iterator[Alternative]:
     """Pin how many replied: the least of all rounds did in one of them, and more in the others.
 
     More replies bring more shares of noise, so one round is all that is certain.
@@ -217,7 +218,7 @@ def replies(run: CheckedRun, end: End) -> Iterator[Alternative]:
     yield replace(run, settings=once, stands_for="least"), choice
 
 
-def delta(run: CheckedRun, end: End) -> Iterator[Alternative]:
+def delta(run: PinnedRun, end: End) -> Iterator[Alternative]:
     """Pin delta within its printed digits: at a smaller one epsilon is no smaller."""
     half, value = run.half_unit("claim.delta"), run.settings.delta
     if run.delta_rule == "1/batches" and "claim.delta" not in run.stated:
@@ -235,7 +236,7 @@ def delta(run: CheckedRun, end: End) -> Iterator[Alternative]:
     yield replace(run, settings=replace(run.settings, delta=pinned)), choice
 
 
-def _of_batches(run: CheckedRun, end: End) -> Iterator[Alternative]:
+def _of_batches(run: PinnedRun, end: End) -> Iterator[Alternative]:
     """Pin a delta of one over the batches of a loader, which may keep the last one or drop it."""
     counts = _batches_of_epochs(run)
     if not counts or run.currency != "epsilon":
@@ -251,7 +252,7 @@ def _of_batches(run: CheckedRun, end: End) -> Iterator[Alternative]:
     yield replace(run, settings=replace(run.settings, delta=pinned)), choice
 
 
-def _batches_of_epochs(run: CheckedRun) -> tuple[int, ...]:
+def _batches_of_epochs(run: PinnedRun) -> tuple[int, ...]:
     """Return how many batches an epoch may have, with the last one kept or dropped."""
     settings, half = run.settings, run.half_unit("sampling.rate")
     sizes = {run.population, settings.records_per_epoch} - {None}
@@ -276,7 +277,7 @@ def _batches_of_epochs(run: CheckedRun) -> tuple[int, ...]:
     )
 
 
-def noise(run: CheckedRun, end: End) -> Iterator[Alternative]:
+def noise(run: PinnedRun, end: End) -> Iterator[Alternative]:
     """Pin a noise multiplier within its printed digits: more noise is post-processing.
 
     Whoever writes a description states the noise that was used, so above what is printed only a
@@ -295,11 +296,11 @@ def noise(run: CheckedRun, end: End) -> Iterator[Alternative]:
     yield replace(run, settings=replace(run.settings, noise_multiplier=pinned)), choice
 
 
-def norms(run: CheckedRun, end: End) -> Iterator[Alternative]:
-    """Pin the norm that is clipped, once a clip or a scale is stated beside Laplace noise.
+def norms(run: PinnedRun, end: End) -> Iterator[Alternative]:
+    """Pin the norm that is clipped, once a clip or a scale is stated with Laplace noise.
 
-    A bare noise multiplier is relative to the l1 norm.  In d coordinates a vector of l2 norm 1 has
-    an l1 norm up to sqrt(d), one of linf norm 1 up to d: each ball holds the one before.
+    A stated noise multiplier is relative to the l1 norm.  In d coordinates a vector of l2 norm 1
+    has an l1 norm up to sqrt(d), one of linf norm 1 up to d: each ball holds the one before.
     """
     settings = run.settings
     if settings.family != "laplace" or settings.clip_norm is not None or run.event is not None:
@@ -315,7 +316,7 @@ def norms(run: CheckedRun, end: End) -> Iterator[Alternative]:
     yield replace(run, settings=replace(settings, clip_norm=norm)), choice
 
 
-def weighted_draws(run: CheckedRun, end: End) -> Iterator[Alternative]:
+def weighted_draws(run: PinnedRun, end: End) -> Iterator[Alternative]:
     """Pin whether a weighted sampler draws with replacement: more occurrences show no less."""
     settings = run.settings
     if settings.method != "weighted" or settings.weighted_draws is not None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from ..checked_run import CheckedRun
 from ..kept_records import ROUNDING
+from ..pinned_run import PinnedRun
 
 
-def steps_agree(run: CheckedRun, together: int, starts: Fraction = Fraction(1)) -> bool:
+def steps_agree(run: PinnedRun, together: int, starts: Fraction = Fraction(1)) -> bool:
     """Return whether the stated steps, of so many starts, make the stated epochs.
 
     A noise draw takes `together` batches.  The last ones of an epoch may be dropped, kept or
@@ -25,21 +25,17 @@ def steps_agree(run: CheckedRun, together: int, starts: Fraction = Fraction(1)) 
     return least <= steps * starts <= max(1, math.ceil((passes + half) * most))
 
 
-def are_compared(run: CheckedRun) -> bool:
+def are_compared(run: PinnedRun) -> bool:
     """Return whether steps and epochs are stated, and the epochs are passes of the steps.
 
     Where clients or users are sampled, epochs can be passes that each makes over its records.
     """
     settings = run.settings
     both = {"schedule.steps", "schedule.epochs"} <= run.stated and settings.rate is not None
-    of_units = settings.sampled == "users"
-    if settings.unit != "record" and settings.sampled is None:
-        of_units = run.population is not None and run.population == run.units
-    of_units &= settings.unit != "user" or settings.records_per_user != 1
-    return both and not of_units and settings.clients_rate in (None, 1.0)
+    return both and not run.design.takes_wholes and settings.clients_rate in (None, 1.0)
 
 
-def _draws_of_an_epoch(run: CheckedRun, together: int) -> tuple[Fraction, Fraction]:
+def _draws_of_an_epoch(run: PinnedRun, together: int) -> tuple[Fraction, Fraction]:
     """Return the fewest and the most noise draws of an epoch."""
     settings = run.settings
     size, rate = settings.records_per_epoch or run.population, settings.rate or 1.0
@@ -53,14 +49,14 @@ def _draws_of_an_epoch(run: CheckedRun, together: int) -> tuple[Fraction, Fracti
         low = high = Fraction(size, settings.batch)
     else:
         half = min(run.half_unit("sampling.rate"), 0.5 * rate)
-        # A quotient of floats can lie beside a whole number of batches.
+        # A quotient of floats can lie next to a whole number of batches.
         low = Fraction(1.0 / (rate + half) * (1.0 - 1e-9)) * min(Fraction(1), share)
         high = Fraction(1.0 / (rate - half) * (1.0 + 1e-9)) * max(Fraction(1), share)
     fewest = min(low / together, Fraction(max(1, math.floor(low) // together)))
     return fewest, Fraction(-(-math.ceil(high) // together))
 
 
-def rates_of_steps(run: CheckedRun, low: float, high: float) -> tuple[float, float]:
+def rates_of_steps(run: PinnedRun, low: float, high: float) -> tuple[float, float]:
     """Return the least and the largest rate of a range at which stated steps are stated epochs.
 
     With k = floor(1 / rate) batches, e epochs are from floor(e k) to ceil(e (k + 1)) steps.

@@ -11,7 +11,8 @@ from typing import Final
 from ...description.printed_number import half_unit_of
 from ...description.run_description import Phase
 from ...description.sampling_facts import RATE_TOLERANCE
-from ..checked_run import PASSES_TOLERANCE, CheckedRun
+from ..checked_run import PASSES_TOLERANCE
+from ..pinned_run import PinnedRun
 from ..printed_facts import CHOSEN_NOISE_UNIT, half_unit_at, was_chosen
 from .completion import Alternative, Choice, End, in_option
 from .passes import rates_of_steps, steps_agree
@@ -20,7 +21,7 @@ INDEPENDENT: Final = ("poisson", "fixed-size", "full", "weighted")
 """Ways of drawing in which the batches of one noise draw may each be a sample of all records."""
 
 
-def rate(run: CheckedRun, end: End) -> Iterator[Alternative]:
+def rate(run: PinnedRun, end: End) -> Iterator[Alternative]:
     """Pin the rate: that of the batch or of its loader, and within its printed digits.
 
     A sample at a lower rate is a mixture with what does not show the unit, so by joint convexity a
@@ -66,7 +67,7 @@ def rate(run: CheckedRun, end: End) -> Iterator[Alternative]:
     yield replace(run, settings=pinned), choice
 
 
-def _printed_alike(run: CheckedRun, rate: float, half: float) -> set[float]:
+def _printed_alike(run: PinnedRun, rate: float, half: float) -> set[float]:
     """Return the batch's share of all, if a rate is printed as it is, and what else may be meant.
 
     A program may have printed one over the batches of its loader; a person means the share.
@@ -81,14 +82,14 @@ def _printed_alike(run: CheckedRun, rate: float, half: float) -> set[float]:
     return {share} | {each for each in loaders if abs(each - rate) <= half}
 
 
-def _share(run: CheckedRun) -> float | None:
+def _share(run: PinnedRun) -> float | None:
     """Return the batch's share of all; None where it is not known."""
     batch, size = run.settings.batch, run.population
     return None if batch is None or size is None else batch / size
 
 
-def _stating(run: CheckedRun, rate: float) -> str:
-    """Return the option that states a rate beside a batch: the rate, or the batch that has it."""
+def _stating(run: PinnedRun, rate: float) -> str:
+    """Return the option that states a rate with a batch: the rate, or the batch that has it."""
     if rate == _share(run):
         return f"sampling.rate={in_option(rate)}"
     batch = rate * (run.population or 0)
@@ -97,7 +98,7 @@ def _stating(run: CheckedRun, rate: float) -> str:
     return f"sampling.batch={round(batch)}" if whole else ""
 
 
-def _counts_steps(run: CheckedRun) -> bool:
+def _counts_steps(run: PinnedRun) -> bool:
     """Return whether the steps follow from epochs and the rate."""
     settings = run.settings
     counted = settings.batch is not None and run.population is not None
@@ -105,7 +106,7 @@ def _counts_steps(run: CheckedRun) -> bool:
     return by_epochs and not counted and settings.method not in ("shuffled", "full")
 
 
-def _share_of_loader(run: CheckedRun) -> float | None:
+def _share_of_loader(run: PinnedRun) -> float | None:
     """Return the batch's share of all, where a stated rate is one over the batches of a loader.
 
     The loader may be one of the records of an epoch.  A sampler that a file of a library tells the
@@ -135,7 +136,7 @@ def _share_of_loader(run: CheckedRun) -> float | None:
     return share if is_loader else None
 
 
-def _with_rounded_phases(run: CheckedRun, end: End) -> CheckedRun:
+def _with_rounded_phases(run: PinnedRun, end: End) -> PinnedRun:
     half = run.half_unit("schedule.phases")
     if half == 0.0:
         return run
@@ -146,7 +147,7 @@ def _with_rounded_phases(run: CheckedRun, end: End) -> CheckedRun:
     return replace(run, settings=replace(run.settings, phases=phases))
 
 
-def _with_rounded_noise(run: CheckedRun, phase: Phase, end: End) -> Phase:
+def _with_rounded_noise(run: PinnedRun, phase: Phase, end: End) -> Phase:
     """Return a phase whose noise is at one end of what its digits leave open, as `facts.noise`."""
     noise = phase.noise_multiplier
     half = half_unit_of(Decimal(repr(noise)))
@@ -155,7 +156,7 @@ def _with_rounded_noise(run: CheckedRun, phase: Phase, end: End) -> Phase:
     return replace(phase, noise_multiplier=noise - half if end == "most" else noise + half)
 
 
-def _rounded(run: CheckedRun, phase: Phase, half: float, end: End) -> Phase:
+def _rounded(run: PinnedRun, phase: Phase, half: float, end: End) -> Phase:
     half = half_unit_at(phase.rate, half)
     if phase.rate == 1.0 or (was_chosen(phase.rate, half) and not run.phases_were_printed):
         return phase
@@ -163,7 +164,7 @@ def _rounded(run: CheckedRun, phase: Phase, half: float, end: End) -> Phase:
     return replace(phase, rate=min(1.0, moved))
 
 
-def accumulation(run: CheckedRun, _end: End) -> Iterator[Alternative]:
+def accumulation(run: PinnedRun, _end: End) -> Iterator[Alternative]:
     """Pin the batches of one noise draw: whose rate is stated, and whether they are one sample.
 
     No order is known between one sample and several, so both ends have all alternatives.
@@ -185,7 +186,7 @@ def accumulation(run: CheckedRun, _end: End) -> Iterator[Alternative]:
             yield _accumulated(run, together, kind), _choice(run, together, kind, counted, kinds)
 
 
-def _is_too_small(run: CheckedRun, together: int) -> bool:
+def _is_too_small(run: PinnedRun, together: int) -> bool:
     """Return whether a batch is that of all draws of a step, and not even one for each of them."""
     settings = run.settings
     counted = settings.batch is not None and "sampling.batch" in run.stated
@@ -193,7 +194,7 @@ def _is_too_small(run: CheckedRun, together: int) -> bool:
     return alone and counted and (settings.batch or 0) < settings.accumulation
 
 
-def batches_of_the_rate(run: CheckedRun) -> tuple[int, ...]:
+def batches_of_the_rate(run: PinnedRun) -> tuple[int, ...]:
     """Return how many batches of the stated rate a noise draw may have: one, or all of them.
 
     Steps and epochs, or rate and batch, can tell which.
@@ -212,7 +213,7 @@ def batches_of_the_rate(run: CheckedRun) -> tuple[int, ...]:
     return agreeing or (1, several)
 
 
-def _accumulated(run: CheckedRun, together: int, kind: str) -> CheckedRun:
+def _accumulated(run: PinnedRun, together: int, kind: str) -> PinnedRun:
     """Return a run whose rate is that of each sample that a noise draw takes."""
     settings, several = run.settings, run.settings.accumulation
     draws = several if kind == "own-draws" else 1
@@ -230,7 +231,7 @@ def _accumulated(run: CheckedRun, together: int, kind: str) -> CheckedRun:
 
 
 def _choice(
-    run: CheckedRun, together: int, kind: str, counted: tuple[int, ...], kinds: tuple[str, ...]
+    run: PinnedRun, together: int, kind: str, counted: tuple[int, ...], kinds: tuple[str, ...]
 ) -> Choice | None:
     says, settles = [], []
     if len(kinds) > 1:
@@ -248,7 +249,7 @@ def _choice(
     return Choice(key, ", and ".join(says), options)
 
 
-def _rate_of_all(run: CheckedRun, together: int, kind: str) -> str:
+def _rate_of_all(run: PinnedRun, together: int, kind: str) -> str:
     """Return the options that state one sample of all batches of a noise draw, if any do.
 
     Of several samples no option says whether a rate is that of one or of all.

@@ -14,9 +14,10 @@ from fractions import Fraction
 from typing import Final
 
 from ...description.schedule_facts import WHOLE_TOLERANCE
-from ..checked_run import CheckedRun
 from ..noise_draws import LackingFacts
+from ..pinned_run import PinnedRun
 from .completion import Alternative, Choice, End
+from .designs import passes_are_unsaid
 
 PIECES: Final = 7
 """Pieces into which the digits of a rate are cut, each half as wide as the one before."""
@@ -34,7 +35,7 @@ class Loader:
     stands_for_others: bool = False
 
 
-def schedule(run: CheckedRun, end: End) -> Iterator[Alternative]:
+def schedule(run: PinnedRun, end: End) -> Iterator[Alternative]:
     """Pin the rate and the steps that follow from epochs; nothing where steps are counted.
 
     Passes of a shuffled loader are counted by the sampler itself, which holds for every loader.
@@ -45,13 +46,17 @@ def schedule(run: CheckedRun, end: End) -> Iterator[Alternative]:
     if run.steps_are_counted or "schedule.epochs" not in run.stated or epochs is None:
         yield run, None
         return
+    of_clients = settings.steps is None and settings.clients_rate not in (None, 1.0)
+    if of_clients or passes_are_unsaid(run):
+        yield run, None
+        return
     half = run.half_unit("schedule.epochs")
     passes = max(Fraction(0), Fraction(repr(epochs)) + Fraction(half if end == "most" else -half))
     if settings.method == "shuffled":
         yield _in_passes(run, passes), None
         return
     loaders = tuple(_loaders(run, end))
-    if not loaders or settings.steps is None:
+    if not loaders:
         yield run, None
         return
     # Nothing is open where every loader makes the same whole number of steps.
@@ -74,13 +79,14 @@ def _steps(steps: Fraction, end: End) -> int:
     return max(1, math.ceil(steps) if end == "most" else math.floor(steps))
 
 
-def _in_passes(run: CheckedRun, passes: Fraction) -> CheckedRun:
+def _in_passes(run: PinnedRun, passes: Fraction) -> PinnedRun:
     """Return a run of a shuffled loader with its epochs at one end of their digits."""
-    settings = run.settings
-    if settings.epochs is None or passes <= 0 or float(passes) == settings.epochs:
+    settings, steps = run.settings, run.settings.steps
+    if settings.epochs is None or passes <= 0:
         return run
-    steps = settings.steps
-    if steps is not None:
+    if steps is None and settings.rate:  # which only the pinned design has
+        steps = math.ceil(passes / Fraction(settings.rate))
+    elif steps is not None:
         steps = max(1, math.ceil(steps * passes / Fraction(repr(settings.epochs))))
     return replace(run, settings=replace(settings, epochs=float(passes), steps=steps))
 
@@ -99,7 +105,7 @@ def _extreme(pairs: set[tuple[float, int]], end: End) -> list[tuple[float, int]]
     return kept
 
 
-def _loaders(run: CheckedRun, end: End) -> Iterator[Loader]:
+def _loaders(run: PinnedRun, end: End) -> Iterator[Loader]:
     """Yield the loaders that the facts of a run allow."""
     settings = run.settings
     if settings.method == "full":
@@ -136,7 +142,7 @@ def _loaders(run: CheckedRun, end: End) -> Iterator[Loader]:
                 yield Loader(rate, Fraction(draws))
 
 
-def _of_full_batches(run: CheckedRun) -> Iterator[Loader]:
+def _of_full_batches(run: PinnedRun) -> Iterator[Loader]:
     """Yield the ways to count epochs of steps over all records: one a step, or by its records."""
     yield Loader(1.0, Fraction(1))
     share = _share_of_epoch(run)
@@ -145,7 +151,7 @@ def _of_full_batches(run: CheckedRun) -> Iterator[Loader]:
             yield Loader(1.0, draws)
 
 
-def _share_of_epoch(run: CheckedRun) -> Fraction:
+def _share_of_epoch(run: PinnedRun) -> Fraction:
     """Return the records of an epoch over all records; 1 where an epoch goes over all.
 
     Raises `LackingFacts` where an epoch has a stated size and the data has none.
@@ -158,7 +164,7 @@ def _share_of_epoch(run: CheckedRun) -> Fraction:
     return Fraction(of_epoch, run.population)
 
 
-def _of_rate(run: CheckedRun, end: End) -> Iterator[Loader]:
+def _of_rate(run: PinnedRun, end: End) -> Iterator[Loader]:
     """Yield loaders of a rate without a batch; of one that was rounded, in pieces of its digits.
 
     At fixed epochs a higher rate makes fewer steps, so neither end of the digits is known to be the

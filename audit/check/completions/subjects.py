@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 from ....accountant.errors import Unsupported
 from ..checked_run import CheckedRun
-from . import facts, sampling, schedule, units
+from ..pinned_run import PinnedRun
+from . import designs, facts, pricing, sampling, schedule
 from .completion import Completion, End, Subject, expanded
 
 SUBJECTS: Final[tuple[Subject, ...]] = (
+    designs.designs,
     facts.delta,
     facts.noise,
     facts.replies,
@@ -24,7 +25,7 @@ SUBJECTS: Final[tuple[Subject, ...]] = (
     sampling.rate,
     sampling.accumulation,
     schedule.schedule,
-    units.contributions,
+    pricing.priced,
 )
 """A subject may look at what those before it have pinned."""
 
@@ -38,7 +39,7 @@ def completions(run: CheckedRun, method: str, end: End) -> tuple[Completion, ...
     Raises `Unsupported`, before anything is computed, where they are more than
     `MOST_COMPLETIONS`.
     """
-    pinned = replace(run, settings=replace(run.settings, method=method))
+    pinned = PinnedRun.of_described(run.with_settings(method=method))
     every = tuple(expanded(pinned, SUBJECTS, end))
     if len(every) > MOST_COMPLETIONS:
         raise Unsupported(

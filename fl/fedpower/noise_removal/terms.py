@@ -81,5 +81,5 @@ class RoundTerms:
         return self.packing.blocks(self.values)
 
     def label(self, first: int, second: int) -> bytes:
-        """Return what the masks of two nodes are bound to, beside the session and the round."""
+        """Return what the masks of two nodes are bound to, besides the session and the round."""
         return b"noise removal %d %d of %d up to %d" % (first, second, self.values, self.largest)

@@ -58,9 +58,6 @@ _HIDDEN: Final = "private-weighting"
 TOO_MUCH_WORK: Final = 10**12
 """The work of what memory does not hold."""
 
-IN_EVERY_SILO: Final = -1
-"""The group of units that lie in every silo that is watched."""
-
 
 def simulate(request: RehearsalRequest) -> CanaryObservations:
     """Return what the observer sees of users who are in or out, in every round."""
@@ -71,36 +68,46 @@ def simulate(request: RehearsalRequest) -> CanaryObservations:
     settings, units = request.settings, request.canaries
     coins = flip_coins(units, request.rng())
     turns = Turns.of(settings, request.rounds)
-    groups = placed(request)
-    present = spread(
-        groups, request.silos, observer=request.observer, staying=_silos_present(request)
-    )
-    beside = _beside(request) if request.real else None
-    first = 0 if beside is None else beside.federation.users
+    groups = request.silo_of if _in_one_silo(request) else None
+    present = np.zeros((units, request.silos), np.int64)
+    if groups is None:
+        # Neither the observing silo nor one that is missing has records of a unit.
+        first_holder = OBSERVER_SILO + 1 if request.observer == SILO else 0
+        present[:, first_holder : _silos_present(request)] = 1
+    else:
+        present[np.arange(units), groups] = 1
+    real_users = _real_users(request) if request.real else None
+    first = 0 if real_users is None else real_users.federation.users
     users = first + np.arange(units)
     if turns is not None:
         coins, users = turns.coins(coins), turns.users(units, first, request.silos)
-    if beside is not None:
-        settings = _with_steps(settings, float(users[-1] + 1) / first)
+    threads: AbstractContextManager[None] = nullcontext()
+    if real_users is not None:
+        from ...training.threads import one_thread
+
+        threads = one_thread()
+        # The sum is divided by |U|, which counts the canaries too, after the noise: with so much
+        # longer steps the real model takes those of the run.
+        rate = settings.training.global_rate * (float(users[-1] + 1) / first)
+        settings = replace(settings, training=replace(settings.training, global_rate=rate))
     weights = user_weights(settings.training.weighting, present)
     blocks: list[BlockRecorder] = []
 
     def view(system: System, columns: IntArray) -> View:
         blocks.extend([] if turns is None else [BlockRecorder(turns, system)])
         shift, look = _view(request, system, columns, weights, *blocks)
-        drawn = _SampleRecorder(system, units=units) if _knows_sample(request) else None
+        joined = _sample_of(request, system)
         return View(
             shift,
             look,
-            rate=1.0 if drawn is not None else settings.privacy.sampling_rate,
-            joined=None if drawn is None else drawn.current,
-            missed=0.0 if settings.privacy.neighbours == "replace-one" else shift / 2.0,
+            rate=settings.privacy.sampling_rate if joined is None else 1.0,
+            joined=joined,
             groups=groups,
             note=_notes(request),
             shown=blocks[0].shown if blocks else int,
         )
 
-    with _threads(request):
+    with threads:
         seen = canary_training(
             replace(request, settings=settings),
             clip=settings.training.clip,
@@ -108,10 +115,10 @@ def simulate(request: RehearsalRequest) -> CanaryObservations:
             present=present,
             coins=coins,
             users=users,
-            beside=beside,
+            real_users=real_users,
         )
     for block in blocks:
-        note = (*seen.note, *block.notes)
+        note = (*seen.note, *block.notes())
         seen = replace(seen, pattern=block.pattern, share=block.share, note=note)
     return seen
 
@@ -132,24 +139,10 @@ def work(settings: Settings, silos: int, canaries: int) -> int:
     return usual + listed // 50 if listed < MAX_USERS_TIMES_SILOS else TOO_MUCH_WORK
 
 
-def placed(request: RehearsalRequest) -> IntArray:
-    """Return the silo in which each unit lies, or `IN_EVERY_SILO`; see the module."""
+def _in_one_silo(request: RehearsalRequest) -> bool:
+    """Return whether each unit lies in one silo, in its turn; see the module."""
     apart = request.observer == SILO or request.sees_each_silo
-    if apart and request.silos > 1 and request.settings.training.weighting == "records":
-        return request.silo_of
-    return np.full(request.canaries, IN_EVERY_SILO)
-
-
-def spread(groups: IntArray, silos: int, *, observer: str, staying: int) -> IntArray:
-    """Return how many records each unit has in each silo: (units, silos).
-
-    The observing silo has no records of a unit, nor has any silo after the first `staying`.
-    """
-    table = np.asarray((groups[:, None] == np.arange(silos)) | (groups[:, None] == IN_EVERY_SILO))
-    if observer == SILO:
-        table[:, OBSERVER_SILO] = False
-    table[:, staying:] = False
-    return table.astype(np.int64)
+    return apart and request.silos > 1 and request.settings.training.weighting == "records"
 
 
 def _view(
@@ -197,7 +190,8 @@ def _view(
 
     def sent(_: Parameters, __: Parameters) -> FloatArray:
         arriving = request.arriving(recorder, weights / size[:, None])
-        return sum(part * mechanism.units(each[column]) for each, part in arriving) / noise
+        shown = sum(part * mechanism.units(each[column]) for each, part in arriving)
+        return np.asarray(shown / noise)
 
     return (float(size[0]) * clip if request.sees_each_silo else whole) / noise, sent
 
@@ -209,32 +203,23 @@ def _silos_present(request: RehearsalRequest) -> int:
     return request.missing.start
 
 
-class _SampleRecorder:
-    """The sample of a round, as the server that draws it knows it: `joined` (units,)."""
+def _sample_of(request: RehearsalRequest, system: System) -> Callable[[], BoolArray] | None:
+    """Return who of the units joined the last round, where the observer draws the sample."""
+    if request.observer != SERVER or request.settings.privacy.sampling_rate >= 1.0:
+        return None
+    last: list[BoolArray] = []
+    inside = cast("Any", system)
+    draws: Callable[[Ticket], BoolArray] = inside.joining
 
-    def __init__(self, system: System, *, units: int) -> None:
-        self.joined: BoolArray = np.zeros(units, bool)
-        inside = cast("Any", system)
-        draws: Callable[[Ticket], BoolArray] = inside.joining
+    def joining(ticket: Ticket) -> BoolArray:
+        last[:] = [draws(ticket)]
+        return last[0]
 
-        def joining(ticket: Ticket) -> BoolArray:
-            drawn = draws(ticket)
-            self.joined = drawn[-units:]
-            return drawn
-
-        # The server draws the sample itself, so it knows who is in the round.
-        inside.joining = joining
-
-    def current(self) -> BoolArray:
-        """Return who joined the last round."""
-        return self.joined
+    inside.joining = joining
+    return lambda: last[0][-request.canaries :]
 
 
-def _knows_sample(request: RehearsalRequest) -> bool:
-    return request.observer == SERVER and request.settings.privacy.sampling_rate < 1.0
-
-
-def _beside(request: RehearsalRequest) -> RealUsers:
+def _real_users(request: RehearsalRequest) -> RealUsers:
     """Return the real users of a public data set, and how they train."""
     from ...running.preparation import prepare
 
@@ -243,28 +228,10 @@ def _beside(request: RehearsalRequest) -> RealUsers:
     return RealUsers(local, ready.model.parameters, ready.federation)
 
 
-def _with_steps(settings: Settings, times: float) -> Settings:
-    """Return settings in which the real model takes the steps of the run.
-
-    The sum is divided by |U|, which is so many `times` that of the run, as it counts the canaries
-    too; that is done after the noise.
-    """
-    rate = settings.training.global_rate * times
-    return replace(settings, training=replace(settings.training, global_rate=rate))
-
-
-def _threads(request: RehearsalRequest) -> AbstractContextManager[None]:
-    if not request.real:
-        return nullcontext()
-    from ...training.threads import one_thread
-
-    return one_thread()
-
-
 def _notes(request: RehearsalRequest) -> tuple[str, ...]:
     notes = []
     if request.real:
-        notes.append("public records were trained on beside the canaries")
+        notes.append("public records were trained on with the canaries")
     if _silos_present(request) < request.silos:
         notes.append("as many silos as the noise allows for were missing from every round")
     elif request.settings.security.dropouts:

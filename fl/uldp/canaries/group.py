@@ -63,37 +63,41 @@ class AlignedCanaryTraining(CanaryLocalTraining):
         return super().record_gradients(models, chosen, 1 + step // self.steps)
 
 
-class UpdateRecorder(RecordingAggregator):
-    """A sum in the clear, of which every silo's update is shown on its way.
-
-    In the clear updates are summed as floats, at once.  Here each is sent, as integers on a grid of
-    2^-40, far below any noise.
-    """
-
-    def __init__(self, silos: int) -> None:
-        super().__init__(PlainAggregator())
-        self._between = Network([SERVER, *map(silo_name, range(silos))])
-
-    @property
-    def network(self) -> Network:
-        """A network on which nothing is sent; with one, updates are made integers."""
-        return self._between
-
-
 def simulate(request: RehearsalRequest) -> CanaryObservations:
     """Return what an observer sees of users who are in, with k records, or out."""
     refuse_real_users(
         request, "Its records are drawn one by one, and the canaries' rate would not be the run's."
     )
-    settings = with_rate(request.settings, request.silos)
+    settings, silos = with_rate(request.settings, request.silos), request.silos
     coins, present = flip_coins(request.canaries, request.rng()), placed(request)
     records = int(present[0].sum())
 
-    def view(system: System, columns: IntArray) -> View:
-        total = _SumView(request, cast("UldpGroup", system), columns, records)
+    def view(made: System, columns: IntArray) -> View:
+        system, training = cast("UldpGroup", made), settings.training
+        if request.observer == MODEL or settings.security.aggregation != "plain":
+            recorder = RecordingAggregator(system.aggregator)
+        else:
+            # In the clear updates are summed as floats, at once.  With a network, on which nothing
+            # is sent, each is sent as integers on a grid of 2^-40, far below any noise.
+            between = Network([SERVER, *map(silo_name, range(silos))])
+            recorder = RecordingAggregator(PlainAggregator(), network=between)
+        system.aggregator = recorder
+        silos_seen = silos - (request.observer == SILO)
+        std = system.mechanism(system.promise.noise_multiplier).std
+        step = training.local_rate / system.constant
+        noise = step * std * math.sqrt(system.steps * silos_seen)
+
+        def look(before: Parameters, after: Parameters) -> FloatArray:
+            total = (after - before) * (silos / training.global_rate)
+            if request.observer == SILO:
+                total = total - _sent(recorder, total)
+            return np.asarray(total[columns] / noise)
+
+        # The mean of C J over J ~ Bin(k steps, q), times the step size.
+        pulled = records * system.rate * system.steps * training.clip
         return View(
-            total.shift,
-            total.seen,
+            step * pulled / noise,
+            look,
             note=(
                 f"a unit is {records} records that take part, over all silos but the observer's",
                 "steps are seen as the sum of a round's, while the claim counts each by itself",
@@ -112,16 +116,22 @@ def simulate(request: RehearsalRequest) -> CanaryObservations:
 
 
 def _grouped(
-    settings: Settings,
-    federation: Federation,
-    local: LocalTraining,
-    _: Streams,
+    settings: Settings, federation: Federation, local: LocalTraining, _: Streams
 ) -> System:
     parts = setup(settings, federation, local)
     rate, seed = settings.of(UldpSettings).record_rate, settings.training.seed
     system = UldpGroup(parts, rate=rate, seed=seed)
     cast("AlignedCanaryTraining", local).steps = system.steps
     return system
+
+
+def _sent(recorder: RecordingAggregator, total: Parameters) -> FloatArray:
+    """Return the observer's update; what a step of its grid is worth shows in the sum of all."""
+    assert recorder.sum is not None
+    steps = recorder.sum.total.astype(np.float64)
+    # A least-squares factor between both sums, which is a power of two exactly.
+    worth = 2.0 ** round(math.log2(float(total @ steps) / float(steps @ steps)))
+    return cast("FloatArray", recorder.sent[OBSERVER_SILO] * worth)
 
 
 def work(settings: Settings, silos: int, canaries: int) -> int:
@@ -161,41 +171,3 @@ def with_rate(settings: Settings, silos: int) -> Settings:
     nominal = Fraction(settings.privacy.group * settings.data.users, silos)
     rate = min(float(settings.training.batch / nominal), 1.0)
     return replace(settings, table=replace(settings.of(UldpSettings), record_rate=rate))
-
-
-class _SumView:
-    """What an observer sees of each unit in one round, in units of the noise that is in it."""
-
-    def __init__(
-        self, request: RehearsalRequest, system: UldpGroup, columns: IntArray, records: int
-    ) -> None:
-        setup, silos = system.setup, request.silos
-        self._observer, self._columns = request.observer, columns
-        self._length = silos / setup.training.global_rate
-        if setup.aggregation == "plain" and request.observer != MODEL:
-            system.aggregator = UpdateRecorder(silos)
-        else:
-            system.aggregator = RecordingAggregator(system.aggregator)
-        self._recorder = system.aggregator
-        silos_seen = silos - 1 if request.observer == SILO else silos
-        std = system.mechanism(system.promise.noise_multiplier).std
-        step = setup.training.local_rate / system.constant
-        self._noise = step * std * math.sqrt(system.steps * silos_seen)
-        # The mean of C J over J ~ Bin(k steps, q), times the step size.
-        pulled = records * system.rate * system.steps * setup.training.clip
-        self.shift = step * pulled / self._noise
-
-    def seen(self, before: Parameters, after: Parameters) -> FloatArray:
-        """Return it: (units,), with its sign."""
-        total = (after - before) * self._length
-        if self._observer == SILO:
-            total = total - self._sent(total, OBSERVER_SILO)
-        return np.asarray(total[self._columns] / self._noise)
-
-    def _sent(self, total: Parameters, silo: int) -> FloatArray:
-        """Return a silo's update; what a step of its grid is worth shows in the sum of all."""
-        assert self._recorder.sum is not None
-        steps = self._recorder.sum.total.astype(np.float64)
-        # A least-squares factor between both sums, which is a power of two exactly.
-        worth = 2.0 ** round(math.log2(float(total @ steps) / float(steps @ steps)))
-        return cast("FloatArray", self._recorder.sent[silo] * worth)

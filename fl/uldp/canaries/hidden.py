@@ -15,8 +15,8 @@ A silo with records of the unit itself is not rehearsed.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, cast
+from dataclasses import dataclass, field, fields
+from typing import Final, cast
 
 import numpy as np
 
@@ -31,17 +31,12 @@ from ...canaries import (
     View,
     canary_training,
 )
-from ...data.federation import Federation
 from ...frame.model import Parameters
 from ...frame.setup import Setup, setup
+from ...frame.system import System
 from ...observers.names import SERVER, SILO, SILO_WITH_RECORDS
 from ...parties.network import silo_name
-from ...training.local_training import LocalTraining
 from ..hidden_weights import UldpAvgHiddenWeights
-
-if TYPE_CHECKING:
-    from ...frame.system import System
-    from ...settings.schema import Settings
 
 STEP_OF_SYSTEM: Final = {"uldp-avg": "average", "uldp-sgd": "gradient"}
 """What a user gives, by system."""
@@ -72,18 +67,8 @@ class ObservedUldpAvg(UldpAvgHiddenWeights):
     def mechanism(self, noise_multiplier: float) -> FineGaussian:
         """Return the noise of one round."""
         mechanism = super().mechanism(noise_multiplier)
-        return RecordedNoise(
-            mechanism.bound,
-            mechanism.std,
-            mechanism.multiple,
-            mechanism.shares,
-            mechanism.digits,
-            mechanism.weights,
-            mechanism.unit,
-            mechanism.source,
-            mechanism.tolerated_dropouts,
-            self.silo_noise,
-        )
+        given = {each.name: getattr(mechanism, each.name) for each in fields(mechanism)}
+        return RecordedNoise(**given, silo_noise=self.silo_noise)
 
     def joining(self, ticket: Ticket) -> BoolArray:
         """Return which users join, as the server draws them."""
@@ -117,13 +102,11 @@ def simulate(request: RehearsalRequest) -> CanaryObservations:
                 total -= mechanism.units(system.silo_noise)
             return np.asarray(total[columns] / (noise * settings.training.clip))
 
-        shift = weight / noise
         return View(
-            shift,
+            weight / noise,
             look,
             rate=1.0 if knows else system.rate,
             joined=(lambda: system.joined) if knows else None,
-            missed=0.0 if settings.privacy.neighbours == "replace-one" else shift / 2.0,
             note=(
                 f"only {request.canaries} units, each by the whole protocol: little can be shown",
             ),
@@ -134,14 +117,8 @@ def simulate(request: RehearsalRequest) -> CanaryObservations:
         clip=settings.training.clip,
         view=view,
         present=np.tile(counts * settings.security.records_per_count, (request.canaries, 1)),
-        make=_observed,
+        make=lambda *given: ObservedUldpAvg(setup(*given[:3]), given[3]),
     )
-
-
-def _observed(
-    settings: Settings, federation: Federation, local: LocalTraining, streams: Streams
-) -> System:
-    return ObservedUldpAvg(setup(settings, federation, local), streams)
 
 
 def _refuse(request: RehearsalRequest) -> None:
@@ -149,7 +126,7 @@ def _refuse(request: RehearsalRequest) -> None:
     if request.settings.as_published:
         raise Unsupported(
             "Private weighting as published is not rehearsed with canaries.",
-            "It promises nothing, and what it leaks beside the sum, no canary shows.",
+            "It promises nothing, and what it leaks besides the sum, no canary shows.",
             "See `privplan audit demo` for its ciphertexts and its residue.",
         )
     if request.observer == SILO_WITH_RECORDS:
@@ -160,7 +137,7 @@ def _refuse(request: RehearsalRequest) -> None:
         )
     if request.real:
         raise InvalidInput(
-            "Nobody trains beside the canaries under private weighting.",
+            "Nobody trains with the canaries under private weighting.",
             "Each number of a model costs an encryption for every user.",
             "Leave `real` out.",
         )

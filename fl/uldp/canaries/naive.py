@@ -7,8 +7,7 @@ by +2M: it swings the sum of the silos A that are seen from one end to the other
     in   + C |A|        out   - C |A|
 
 which is all that one user can do, whether its records are removed or exchanged.  The signs of it
-all alternate by round.  The plan is certified once; every run has a gate, an odometer and
-randomness of its own.
+all alternate by round.
 """
 
 from __future__ import annotations
@@ -28,6 +27,7 @@ from ...canaries import (
     OBSERVER_SILO,
     CanaryHarness,
     CanaryObservations,
+    MakeRounds,
     RecordingAggregator,
     RehearsalRequest,
     canary_federation,
@@ -52,7 +52,6 @@ class SwingingUserTraining(NoTraining):
         self.into, self.sign = False, 1.0
 
     def initial(self) -> Parameters:
-        """Return the first model."""
         return np.zeros(1)
 
     def towards(self, number: int) -> float:
@@ -118,12 +117,12 @@ class NaiveCanaries(CanaryHarness[float]):
         half = self.request.settings.training.clip * self.silos_seen / self.noise
         return half if self.replaced else 2.0 * half
 
-    def place(self, run: int, units: IntArray) -> UldpNaive:  # noqa: ARG002
+    def place(self, run: int, units: IntArray) -> MakeRounds:
         (user,), settings, silos = units, self.request.settings, self.request.silos
         self.local.into, self.local.sign = bool(self.coins.into[user]), self.coins.signs[user]
         self.recorder = RecordingAggregator(aggregator(settings.security, silos))
         self.system.aggregator = self.recorder
-        return self.system
+        return self.rounds_of(self.system, self.request.streams(run))
 
     def observe(self, number: int, before: Parameters, after: Parameters) -> float:  # noqa: ARG002
         # The server's step is undone: x moved by eta_g / |S| times the sum.
@@ -139,7 +138,7 @@ class NaiveCanaries(CanaryHarness[float]):
         # The others pull against a user: where it is removed, the sum is at their end.
         return np.array([along if self.replaced else along + self.shift / 2.0])
 
-    @property
+    @cached_property
     def event(self) -> ev.Event | None:
         """What the paper takes the rounds for; None where the plan says what they are."""
         privacy = self.system.setup.privacy
@@ -152,5 +151,5 @@ class NaiveCanaries(CanaryHarness[float]):
 
     def notes(self) -> tuple[str, ...]:
         note = "one user in each of many small runs, who turns the update of every silo around"
-        own = "run as published: what is tested is the paper's own claim, and nothing is proven"
-        return (note, own) if self.system.as_published else (note,)
+        claim = "run as published: what is tested is the paper's own claim, and nothing is proven"
+        return (note, claim) if self.system.as_published else (note,)

@@ -49,21 +49,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 import numpy as np
 
 from ....accountant.arrays import FloatArray, IntArray
 from ....accountant.errors import InvalidInput, counted
+from ....accountant.mechanisms import BandedGaussian
 from ....accountant.records import Block
 from ...canaries import Coins
+from ...frame.model import Parameters
+from ...frame.system import System
+from ...settings.schema import Settings
 from ..correlated import Schedule
-
-if TYPE_CHECKING:
-    from ....accountant.mechanisms import BandedGaussian
-    from ...frame.model import Parameters
-    from ...frame.system import System
-    from ...settings.schema import Settings
 
 MAX_USERS_TIMES_SILOS: Final = 5 * 10**7
 """Most users of all cohorts, canaries among them, times silos: memory holds tables of them."""
@@ -127,32 +125,6 @@ class Turns:
         """Return the last round of the cohort up to `number`; below 1 before its first."""
         return number - (number - 1 - self.cohort) % self.schedule.cohorts
 
-    def notes(self, rows: FloatArray, blocks: list[Block]) -> tuple[str, ...]:
-        """Return which rounds canaries were in, and what of the claim they can show."""
-        rounds = [number for number in range(1, len(rows) + 1) if self.last(number) == number]
-        notes = [
-            f"all canaries are in cohort {self.cohort + 1:,} of {self.schedule.cohorts:,}, and "
-            f"take part in {counted(len(rounds), 'round')} of {len(rows):,}",
-        ]
-        rounds_run = len(rows) - blocks[-1].first + 1
-        if rounds_run < blocks[-1].rounds:
-            notes.append(
-                f"of the last block {counted(rounds_run, 'round')} of {blocks[-1].rounds:,} were "
-                "made, and all are paid for and claimed"
-            )
-        share = self.share(rows, blocks)
-        if share < 1.0:
-            notes.append(
-                f"canaries are told apart by {share:.3g} times what the claim allows, which takes "
-                "all rounds of each block at their worst cohort"
-            )
-        return tuple(notes)
-
-    def share(self, rows: FloatArray, blocks: list[Block]) -> float:
-        """Return how far canaries are told apart, as a share of what the claim allows."""
-        share = math.sqrt(float(rows @ rows) / sum(_worst(block) for block in blocks))
-        return share if share < _ALL else 1.0
-
     def _had(self, number: int) -> int:
         return (number - 1 - self.cohort) // self.schedule.cohorts + 1
 
@@ -184,15 +156,34 @@ class BlockRecorder:
         rounds = enumerate(self._blocks, start=1)
         return np.array([self._entry(number, block) for number, block in rounds])
 
-    @property
     def notes(self) -> tuple[str, ...]:
-        """What was assumed, and what was left out."""
-        return self._turns.notes(self.pattern, list(dict.fromkeys(self._blocks)))
+        """Return which rounds canaries were in, and what of the claim they can show."""
+        turns, last, count = self._turns, self._blocks[-1], len(self._blocks)
+        rounds = [number for number in range(1, count + 1) if turns.last(number) == number]
+        notes = [
+            f"all canaries are in cohort {turns.cohort + 1:,} of {turns.schedule.cohorts:,}, and "
+            f"take part in {counted(len(rounds), 'round')} of {count:,}",
+        ]
+        rounds_run = count - last.first + 1
+        if rounds_run < last.rounds:
+            notes.append(
+                f"of the last block {counted(rounds_run, 'round')} of {last.rounds:,} were "
+                "made, and all are paid for and claimed"
+            )
+        if self.share < 1.0:
+            notes.append(
+                f"canaries are told apart by {self.share:.3g} times what the claim allows, which "
+                "takes all rounds of each block at their worst cohort"
+            )
+        return tuple(notes)
 
     @property
     def share(self) -> float:
         """How far canaries are told apart, as a share of what the claim allows."""
-        return self._turns.share(self.pattern, list(dict.fromkeys(self._blocks)))
+        rows = self.pattern
+        worst = sum(_worst(block) for block in dict.fromkeys(self._blocks))
+        share = math.sqrt(float(rows @ rows) / worst)
+        return share if share < _ALL else 1.0
 
     def shown(self, number: int) -> int:
         """Return the round whose term a row holds; the round itself where it holds none."""

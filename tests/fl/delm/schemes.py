@@ -19,8 +19,8 @@ from privplan.fl.data.federation import Federation
 from privplan.fl.delm.scheme import DelmScheme
 from privplan.fl.delm.system import basic, enhanced
 from privplan.fl.models import model_named
-from privplan.fl.settings.file import parse
 from privplan.fl.settings.schema import Settings
+from privplan.fl.settings.toml_file import parse
 from privplan.fl.training.local_training import TorchLocalTraining
 
 

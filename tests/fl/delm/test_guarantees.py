@@ -16,7 +16,7 @@ import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.sensitivity.gram import GramBound
 from privplan.audit.budget import audit_budget
-from privplan.fl.delm.expected_schemes import BASIC, ENHANCED
+from privplan.fl.delm.terms import BASIC, ENHANCED
 from privplan.fl.frame.expected_log import ExpectedLog
 from privplan.fl.log import read
 from privplan.fl.running.run_and_resume import run

@@ -60,10 +60,10 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         ),
         (
             {"delm": {"pca": "wishart", "pca_epsilon": 0.3, "training_epsilon": 0.7, "ratio": 2.0}},
-            "gives `ratio` beside `pca_epsilon`",
+            "gives `ratio` with `pca_epsilon`",
         ),
-        ({"delm": {"ratio": 2.0}}, "gives `ratio` .* beside pca"),
-        ({"delm": {"components": 4}}, "gives `components` .* beside pca"),
+        ({"delm": {"ratio": 2.0}}, "gives `ratio` .* with pca"),
+        ({"delm": {"components": 4}}, "gives `components` .* with pca"),
         ({"data": {"name": "tcga-brca", "path": "x"}}, "times of survival"),
         ({"privacy": {"neighbours": "zero-out"}}, "add-remove or replace-one"),
         ({"privacy": {"unit": "user"}}, "needs `unit`"),

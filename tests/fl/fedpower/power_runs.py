@@ -13,7 +13,6 @@ from privplan.accountant.randomness import Streams
 from privplan.fl.data.federation import Federation
 from privplan.fl.declarations.registry import declaration_of
 from privplan.fl.fedpower.settings import FedPowerSettings
-from privplan.fl.settings.file import parse
 from privplan.fl.settings.schema import (
     NO_TRAINING,
     DataSettings,
@@ -22,6 +21,7 @@ from privplan.fl.settings.schema import (
     SecuritySettings,
     Settings,
 )
+from privplan.fl.settings.toml_file import parse
 from privplan.fl.training.local_training import NoTraining
 
 UNITS: Final[dict[str, tuple[dict[str, Any], dict[str, Any]]]] = {

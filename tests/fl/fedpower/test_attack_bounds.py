@@ -15,7 +15,7 @@ from privplan.fl.data.federation import Federation
 from privplan.fl.fedpower.expected_log import ORIGINAL_LOG
 from privplan.fl.fedpower.iterate import exact_steps
 from privplan.fl.fedpower.settings import FedPowerSettings
-from privplan.fl.settings.file import parse
+from privplan.fl.settings.toml_file import parse
 
 from ...cases import for_each
 from .matrices import rated

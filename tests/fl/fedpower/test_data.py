@@ -17,8 +17,8 @@ from privplan.fl.fedpower.data import federation
 from privplan.fl.fedpower.rows import all_rows
 from privplan.fl.running.configuration import Configuration
 from privplan.fl.running.run_data import federation_of, usual_data
-from privplan.fl.settings.file import parse
 from privplan.fl.settings.schema import Settings
+from privplan.fl.settings.toml_file import parse
 
 from .matrices import READER, csv_file, with_reader
 

@@ -9,7 +9,7 @@ import pytest
 from privplan.accountant.errors import InvalidInput
 from privplan.fl.frame.expected_log import first_of, phase_of
 from privplan.fl.frame.expected_opening import OPENING, NotStated, security_of
-from privplan.fl.settings.file import parse
+from privplan.fl.settings.toml_file import parse
 
 from ...cases import for_each
 from .published_small import SYSTEMS, built, settings

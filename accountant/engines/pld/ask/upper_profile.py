@@ -11,16 +11,17 @@ on all of its hockey sticks: those of orders below 1 are those of the reverse ab
 
 from __future__ import annotations
 
+import bisect
 import math
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, TypeAlias
 
 from ....composition import Composition
 from ....guarantee import Neighbours
 from ..compose.delta_bounds import DeltaBound
-from ..compose.directions import directions_of, participation
+from ..compose.directions import Direction, directions_of
 from ..compose.questions import EpsilonAt
-from .certificate import upper_on
+from .certificate import ChosenGrid, upper_on
 from .engine import PldEngine
 
 PROFILE_LEVELS: Final = (0.5, 0.1, 1e-3)
@@ -28,6 +29,9 @@ PROFILE_LEVELS: Final = (0.5, 0.1, 1e-3)
 
 PROFILE_ACCURACY: Final = 2e-4
 """Relative error in epsilon that grids are chosen for: each is read at many epsilons."""
+
+
+_BoundsByEpsilon: TypeAlias = tuple[tuple[float, DeltaBound], ...]
 
 
 class UpperProfile(PldEngine):
@@ -41,30 +45,39 @@ class UpperProfile(PldEngine):
         self, composition: Composition, neighbours: Neighbours, least_delta: float
     ) -> None:
         super().__init__(PROFILE_ACCURACY)
-        self._most = min(participation(composition), 1.0)
         directions = directions_of(composition, neighbours, least_delta)
         levels = sorted({*PROFILE_LEVELS, least_delta}, reverse=True)
-        self._directions: list[tuple[Sequence[DeltaBound], float]] = []
-        for direction in directions:
-            bounds: dict[object, DeltaBound] = {}
-            for level in levels:
-                question = EpsilonAt(level)
-                saddle = question.saddle(direction.estimate)
-                grid = self._grid(question, direction, saddle, 1.0)
-                bounds[grid] = upper_on(grid)[0]
-            self._directions.append((tuple(bounds.values()), direction.largest_loss))
+        self._directions = [
+            (self._bounds_by_epsilon(each, levels), each.largest_loss) for each in directions
+        ]
+
+    def _bounds_by_epsilon(self, direction: Direction, levels: Sequence[float]) -> _BoundsByEpsilon:
+        """Return bounds for one direction, by the epsilon that each is made around, ascending."""
+        bounds: dict[ChosenGrid, tuple[float, DeltaBound]] = {}
+        for level in levels:
+            question = EpsilonAt(level)
+            saddle = question.saddle(direction.estimate)
+            grid = self._grid(question, direction, saddle, 1.0)
+            if grid not in bounds:
+                bounds[grid] = saddle.epsilon, upper_on(grid)[0]
+        return tuple(sorted(bounds.values(), key=lambda each: each[0]))
 
     def at(self, epsilon: float) -> float:
         """Return a bound on delta at `epsilon`, 0 or above, of the worse order."""
-        worst = 0.0
-        for bounds, largest_loss in self._directions:
-            if epsilon >= largest_loss:
-                continue
-            worst = max(worst, _least(bounds, epsilon))
-        return min(worst, self._most)
+        return max(
+            (
+                _least(bounds, epsilon)
+                for bounds, largest_loss in self._directions
+                if epsilon < largest_loss
+            ),
+            default=0.0,
+        )
 
 
-def _least(bounds: Sequence[Callable[[float], float]], epsilon: float) -> float:
-    log_delta = min(0.0, *(bound(epsilon) for bound in bounds))
+def _least(bounds: _BoundsByEpsilon, epsilon: float) -> float:
+    """Return the least of the bounds that are made around the nearest epsilons on both sides."""
+    above = bisect.bisect([centre for centre, _ in bounds], epsilon)
+    nearest = bounds[max(above - 1, 0) : above + 1]
+    log_delta = min(0.0, *(bound(epsilon) for _, bound in nearest))
     # An exponential, rounded up; what underflows is the smallest number above 0.
     return math.nextafter(math.exp(log_delta) * (1.0 + 4e-16), 1.0)

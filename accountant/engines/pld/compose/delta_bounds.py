@@ -82,17 +82,7 @@ def upper_delta_bound(
     if listed is not None:
         return listed_delta(listed, upward=True)
     rounds = discretized_rounds(pairs, width, saddle, delta, upper_pmf_rows, upper_pmf)
-    infinite = rounds.infinite_mass
-    composed = _composed(rounds, saddle)
-
-    # A round with an infinite loss is counted in full, whatever the others lose.
-    def log_delta(epsilon: float) -> float:
-        if composed is None:
-            return math.log(infinite) if infinite > 0 else -math.inf
-        finite = composed.log_delta_upper(epsilon)
-        return min(_log_add(finite, infinite) + DELTA_LOG_ROUNDING, 0.0)
-
-    return log_delta
+    return _summed_delta(rounds, saddle, upward=True)
 
 
 def lower_delta_bound(
@@ -103,15 +93,27 @@ def lower_delta_bound(
     if listed is not None:
         return listed_delta(listed, upward=False)
     rounds = discretized_rounds(pairs, width, saddle, delta, lower_pmf_rows, informative_lower_pmf)
+    return _summed_delta(rounds, saddle, upward=False)
+
+
+def _summed_delta(rounds: Rounds, saddle: SaddlePoint, *, upward: bool) -> DeltaBound:
+    """Return the log delta of finite and infinite losses together, rounded up or down."""
     infinite = rounds.infinite_mass
     composed = _composed(rounds, saddle)
 
+    # A round with an infinite loss is counted in full, whatever the others lose.
+    def upper(epsilon: float) -> float:
+        if composed is None:
+            return math.log(infinite) if infinite > 0 else -math.inf
+        finite = composed.log_delta_upper(epsilon)
+        return min(_log_add(finite, infinite) + DELTA_LOG_ROUNDING, 0.0)
+
     # The same sum from below: rounding is subtracted.
-    def log_delta(epsilon: float) -> float:
+    def lower(epsilon: float) -> float:
         finite = composed.log_delta_lower(epsilon) if composed is not None else -math.inf
         return _log_add(finite, infinite) - DELTA_LOG_ROUNDING
 
-    return log_delta
+    return upper if upward else lower
 
 
 def _log_add(log_finite: float, infinite: float) -> float:

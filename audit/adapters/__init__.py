@@ -1,0 +1,41 @@
+"""privplan inside of other libraries: one file for each, which alone imports that library.
+
+`logged` is the way in for a training: it finds the adapter by whose object it is given.
+"""
+
+from __future__ import annotations
+
+import importlib
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ...accountant.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from .training_plan import TrainingPlan
+
+OBSERVED_LIBRARIES: Final = ("opacus",)
+"""Libraries whose trainings are observed; each has a module of its name here."""
+
+
+def logged(
+    private: Any, folder: str | Path, *, plan: TrainingPlan, **parts: Any
+) -> AbstractContextManager[Any]:
+    """Log the training of another library in a folder, under a plan: the adapter's `logged`.
+
+    `private` is what makes a training private there, such as a `PrivacyEngine` of Opacus; `parts`
+    are what it made before.  Raises `InvalidInput` for an object of another library, and
+    `MissingExtra` where the library is not installed.
+    """
+    kinds = [kind.__module__.partition(".")[0] for kind in type(private).__mro__]
+    library = next((name for name in kinds if name in OBSERVED_LIBRARIES), None)
+    if library is None:
+        raise InvalidInput(
+            f"Nothing here observes {private!r:.60}.",
+            f"Trainings of these libraries are observed: {', '.join(OBSERVED_LIBRARIES)}.",
+            "For any other loop: with pp.RunLog(folder, plan) as log.",
+        )
+    adapter = importlib.import_module(f".{library}", __name__)
+    context: AbstractContextManager[Any] = adapter.logged(private, folder, plan=plan, **parts)
+    return context

@@ -1,0 +1,158 @@
+"""The application: every address, asked by whoever may, answered in JSON or by a problem."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from fastapi import FastAPI, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from .addresses import Address, AuthorisedRequest
+from .claim_addresses import CLAIM_ADDRESSES
+from .claims import Actor
+from .data_set_addresses import DATA_SET_ADDRESSES
+from .names import Refusal
+from .problems import PROBLEM, answered, body_of, problem
+from .service import LedgerService
+from .tokens import unauthorised
+
+_PLAIN: Final = re.compile(r"[A-Za-z0-9._+-]{1,100}")
+
+_TOKEN_SECONDS: Final = 2.0
+"""How long a token that was valid is taken for valid: another server may revoke it meanwhile."""
+
+
+class _Tokens:
+    """Tokens that were valid a moment ago."""
+
+    def __init__(self, service: LedgerService) -> None:
+        self._service = service
+        self._valid: dict[str, tuple[float, Actor]] = {}
+
+    async def actor(self, request: Request) -> Actor:
+        kind, _, secret = request.headers.get("authorization", "").partition(" ")
+        if kind.lower() != "bearer" or not secret or len(secret) > 200:
+            raise unauthorised()
+        known, now = self._valid.get(secret), time.monotonic()
+        if known is not None and now - known[0] < _TOKEN_SECONDS:
+            return known[1]
+        self._valid.pop(secret, None)
+        actor = await run_in_threadpool(self._service.actor, secret)
+        if len(self._valid) > 1000:
+            self._valid.clear()
+        self._valid[secret] = (now, actor)
+        return actor
+
+    def forget(self) -> None:
+        self._valid.clear()
+
+
+def application(service: LedgerService) -> FastAPI:
+    """Return the application over a service."""
+    # Its pages load code from elsewhere; the description itself stands at /openapi.json.
+    app = FastAPI(
+        title="privplan budget ledger",
+        version="1",
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    valid = _Tokens(service)
+    for address in (*DATA_SET_ADDRESSES, *CLAIM_ADDRESSES):
+        app.add_api_route(
+            address.path,
+            _endpoint(service, valid, address),
+            methods=[address.method],
+            status_code=address.status,
+            summary=address.says,
+            operation_id=f"{address.method.lower()} {address.path}",
+            openapi_extra=_described(address),
+            responses=_PROBLEMS,
+            response_model=None,
+        )
+
+    @app.exception_handler(HTTPException)
+    async def _(_: Request, error: HTTPException) -> Response:
+        word = {404: "no-address", 405: "method"}.get(error.status_code, "request")
+        return problem(error.status_code, word, str(error.detail), "GET /openapi.json lists them.")
+
+    return app
+
+
+def _endpoint(
+    service: LedgerService, valid: _Tokens, address: Address
+) -> Callable[[Request], Awaitable[Response]]:
+    async def endpoint(request: Request) -> Response:
+        try:
+            actor = await valid.actor(request)
+            if actor.role not in address.roles:
+                raise Refusal(
+                    403,
+                    "role",
+                    f"A token of role {actor.role} may not do this.",
+                    f"It is for {' and '.join(address.roles)}.",
+                    "Ask an owner.",
+                )
+            # No name, id or number of the service looks otherwise.
+            if not all(_PLAIN.fullmatch(each) for each in request.path_params.values()):
+                raise Refusal(404, "no-address", "Nothing has such a name.")
+            key = request.headers.get("idempotency-key")
+            if key is not None and not (1 <= len(key) <= 200 and key.isprintable()):
+                raise Refusal(422, "key", "Idempotency-Key has 1 to 200 printable characters.")
+            body = {} if address.method in ("GET", "DELETE") else await body_of(request)
+            asked = AuthorisedRequest(
+                service, actor, body, request.path_params, request.query_params, key
+            )
+            answer = await address.handler(asked)
+        except Exception as error:
+            # An error of the service's own shows nothing: its text may quote what was sent.
+            return answered(error)
+        finally:
+            if address.path.startswith("/v1/tokens") and address.method != "GET":
+                valid.forget()
+        if isinstance(answer, Response):
+            return answer
+        return JSONResponse(answer, address.status)
+
+    return endpoint
+
+
+def _described(address: Address) -> dict[str, Any]:
+    """Return what the OpenAPI description says of an address besides its path."""
+    said: dict[str, Any] = {"security": [{"bearer": []}]}
+    parameters = [
+        {"name": part[1:-1], "in": "path", "required": True, "schema": {"type": "string"}}
+        for part in address.path.split("/")
+        if part.startswith("{")
+    ]
+    if address.path == "/v1/claims" and address.method == "POST":
+        parameters.append({"name": "Idempotency-Key", "in": "header", "schema": {"type": "string"}})
+    if parameters:
+        said["parameters"] = parameters
+    if address.example is not None:
+        content = {"schema": {"type": "object"}, "example": dict(address.example)}
+        said["requestBody"] = {"required": True, "content": {"application/json": content}}
+    return said
+
+
+_PROBLEMS: Final[dict[int | str, dict[str, Any]]] = {
+    status: {
+        "description": description,
+        "content": {PROBLEM: {"schema": {"type": "object"}}},
+    }
+    for status, description in (
+        (401, "no valid token"),
+        (403, "not for this role"),
+        (404, "not there"),
+        (409, "does not fit, frozen, or not in that state"),
+        (413, "more than 1 MB"),
+        (422, "makes no sense, has no price, or a key that was used"),
+        (429, "another event of this holder is being priced"),
+        (503, "the database did not take it: ask again with the same key"),
+    )
+}

@@ -1,0 +1,293 @@
+"""What a history says, entry by entry: every balance is added up anew, and every rule is asked.
+
+It shares no code with the transactions of the service, but the arithmetic of vectors and the price
+of an event, which is computed from the event that the entry states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Final
+
+from ...accountant import events as ev
+from ...accountant.errors import PrivplanError
+from ...accountant.odometer import price
+from ...fl.log.hash_chain import START, canonical
+from .balances import Vector, above, minus, of_texts, part, plus, price_vector, within, zero
+from .restored_gap import charged_in, gap, refunds
+from .signer import SignedStatement, Statement, rotation_message, signature_holds
+from .stating import as_charged
+from .terms import Terms
+
+
+class Contradiction(Exception):
+    """An entry says what the entries before it, or its own event, exclude."""
+
+
+@dataclass
+class _Claim:
+    state: str
+    blocks: tuple[str, ...]
+    limited: tuple[str, ...]
+    price: Vector
+
+
+_NEXT: Final[Mapping[str, tuple[str, str]]] = {
+    "claim.begin": ("claimed", "begun"),
+    "claim.cancel": ("claimed", "cancelled"),
+    "claim.release": ("begun", "released"),
+    "claim.abandon": ("begun", "abandoned"),
+    "claim.audit": ("released", "audited"),
+}
+"""From which state each step leads to which."""
+
+
+@dataclass
+class ReplayedHistory:
+    """A data set as its history makes it; `take` takes the next entry.
+
+    `warnings` are what an auditor must know and no rule excludes.  Without `reprice` prices and
+    signatures of keys are taken as they stand, for a history that was derived before.  `past`
+    returns the entries that were taken, for what looks back.
+    """
+
+    terms: Terms | None = None
+    cap: Vector = ()
+    epsilon: float = 0.0
+    certified: bool = True
+    frozen: bool = False
+    behind: bool = False
+    keys: list[str] = field(default_factory=list)
+    spent: dict[str, Vector] = field(default_factory=dict)
+    claims: dict[str, _Claim] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+    reprice: bool = True
+    past: Callable[[], Iterable[Mapping[str, Any]]] = tuple
+    _acknowledged: list[Statement] = field(default_factory=list)
+    _shares: dict[str, Fraction] = field(default_factory=dict)
+    _limited: dict[tuple[str, str], Vector] = field(default_factory=dict)
+    _proposals: dict[str, tuple[str, str]] = field(default_factory=dict)
+    _prices: dict[str, Vector] = field(default_factory=dict)
+
+    @property
+    def open_terms(self) -> Terms:
+        """The terms; `Contradiction` before the first entry."""
+        if self.terms is None:
+            raise Contradiction("nothing was opened before it")
+        return self.terms
+
+    def take(self, record: Mapping[str, Any], prev: str) -> None:
+        """Take the next entry; raise `Contradiction` where it does not follow."""
+        kind = record["type"]
+        handlers: dict[str, Callable[[Mapping[str, Any], str], None]] = {
+            "data-set.open": self._open,
+            "blocks.add": self._blocks,
+            "claim": self._claim,
+            "project.limit": self._limit,
+            "analyst.limit": self._limit,
+            "cap.propose": self._propose,
+            "cap.move": self._move,
+            "restore": self._restore,
+            "key.rotate": self._rotate,
+        }
+        if kind != "data-set.open":
+            self.open_terms  # noqa: B018
+        if kind in _NEXT:
+            self._step(record, *_NEXT[kind])
+        elif kind in ("freeze", "thaw", "behind"):
+            self._mark(kind)
+        elif kind in handlers:
+            handlers[kind](record, prev)
+        elif kind != "view.open":
+            raise Contradiction(f"no service writes an entry `{kind!r:.40}`")
+
+    def priced(self, event: Mapping[str, Any], stated: Mapping[str, Any] | None = None) -> Vector:
+        """Return the price of an event of an entry, computed here."""
+        text, terms = canonical([event, stated]), self.open_terms
+        if text not in self._prices:
+            try:
+                charged, _ = as_charged(ev.from_json(dict(event)), stated, terms)
+                units = price(charged, terms.currency, terms.neighbours)
+            except PrivplanError as error:
+                raise Contradiction(f"its event has no price: {error.what}") from None
+            self._prices[text] = price_vector(units)
+        return self._prices[text]
+
+    def waiting(self) -> dict[str, tuple[tuple[str, ...], Vector]]:
+        """Return the blocks and the price of each claim that was not begun."""
+        return {
+            number: (claim.blocks, claim.price)
+            for number, claim in self.claims.items()
+            if claim.state == "claimed"
+        }
+
+    def _open(self, record: Mapping[str, Any], _: str) -> None:
+        if self.terms is not None:
+            raise Contradiction("the data set is opened twice")
+        try:
+            self.terms = Terms.from_json(record["terms"])
+            self.epsilon = float(record["epsilon"])
+            self.cap = self.terms.cap_of(self.epsilon)
+        except PrivplanError as error:
+            raise Contradiction(f"its terms make no sense: {error.what}") from None
+        if self.epsilon > self.terms.cap_at_most:
+            raise Contradiction("the first cap is above what is certified")
+        if not _no_more(self._vector(record["cap"]), self.cap):
+            raise Contradiction("the cap is above what its epsilon allows")
+        self.cap = self._vector(record["cap"])
+        self.keys.append(record["key"])
+        self._blocks(record, "")
+
+    def _blocks(self, record: Mapping[str, Any], _: str) -> None:
+        for name in record["blocks"]:
+            if name in self.spent:
+                raise Contradiction(f"block {name!r:.60} begins anew")
+            self.spent[name] = zero(self.open_terms.size)
+
+    def _claim(self, record: Mapping[str, Any], _: str) -> None:
+        number, names, project = record["claim"], tuple(record["blocks"]), record["project"]
+        if number in self.claims:
+            raise Contradiction("the claim stands in the history already")
+        if self.frozen or self.behind:
+            raise Contradiction("a claim is made while the data set is frozen")
+        if not names or len(set(names)) < len(names) or not set(names) <= self.spent.keys():
+            raise Contradiction("it names no blocks, a block twice, or one that does not exist")
+        cost = self._vector(record["price"])
+        exact = self.reprice
+        if exact and not _no_more(self.priced(record["event"], record.get("stated")), cost):
+            raise Contradiction("its price is below that of its event")
+        limited = (project, f"analyst:{record['by']}")
+        self._charge(names, limited, cost)
+        if not all(within(self.spent[name], self.cap) for name in names):
+            raise Contradiction("a block spends more than its cap")
+        for each in limited:
+            limit = part(self.cap, self._shares.get(each, Fraction(1)))
+            if not all(within(self._limited[each, name], limit) for name in names):
+                raise Contradiction(f"{each!r:.60} spends more than its share")
+        state = "begun" if record["begun"] is True else "claimed"
+        self.claims[number] = _Claim(state, names, limited, cost)
+
+    def _step(self, record: Mapping[str, Any], before: str, after: str) -> None:
+        claim = self.claims.get(record["claim"])
+        if claim is None or claim.state != before:
+            is_now = "unknown" if claim is None else claim.state
+            raise Contradiction(f"the claim is {is_now}, and not {before}")
+        claim.state = after
+        if after == "begun" and (self.frozen or self.behind):
+            raise Contradiction("a claim is begun while the data set is frozen")
+        if after == "cancelled":
+            for name in claim.blocks:
+                self.spent[name] = minus(self.spent[name], claim.price)
+                for each in claim.limited:
+                    key = (each, name)
+                    self._limited[key] = minus(self._limited[key], claim.price)
+        if after == "audited":
+            self._audit(record, claim)
+
+    def _audit(self, record: Mapping[str, Any], claim: _Claim) -> None:
+        event, charged = record["event"], self._vector(record["charged"])
+        difference = zero(self.open_terms.size)
+        if event is not None and self.reprice:
+            difference = above(self.priced(event), claim.price)
+        if not _no_more(difference, charged):
+            raise Contradiction("an audit charges less than what was lost above the claim")
+        self._charge(claim.blocks, claim.limited, charged)
+
+    def _charge(self, names: tuple[str, ...], limited: tuple[str, ...], cost: Vector) -> None:
+        nothing = zero(self.open_terms.size)
+        for name in names:
+            self.spent[name] = plus(self.spent[name], cost)
+            for each in limited:
+                key = (each, name)
+                self._limited[key] = plus(self._limited.get(key, nothing), cost)
+
+    def _limit(self, record: Mapping[str, Any], _: str) -> None:
+        of_project = record["type"] == "project.limit"
+        name = record["project"] if of_project else f"analyst:{record['analyst']}"
+        self._shares[name] = Fraction(record["share"])
+
+    def _propose(self, record: Mapping[str, Any], _: str) -> None:
+        self._proposals[record["proposal"]] = (record["epsilon"], record["by"])
+
+    def _move(self, record: Mapping[str, Any], _: str) -> None:
+        proposed = self._proposals.pop(record["proposal"], None)
+        if proposed is None or proposed[0] != record["epsilon"]:
+            raise Contradiction("a cap moves that nobody proposed so")
+        if proposed[1] == record["by"]:
+            raise Contradiction("a cap is approved by whoever proposed it")
+        terms, self.epsilon = self.open_terms, float(record["epsilon"])
+        self.certified = self.certified and self.epsilon <= terms.cap_at_most
+        cap = self._vector(record["cap"])
+        if record["certified"] is not self.certified or not _no_more(
+            cap, terms.cap_of(self.epsilon)
+        ):
+            raise Contradiction("a cap is above what its epsilon allows")
+        self.cap = cap
+        if not self.certified:
+            self.warnings.append(
+                "The cap was moved above `cap_at_most`: epsilon is a reading and no guarantee."
+            )
+
+    def _mark(self, kind: str) -> None:
+        if kind == "thaw" and not all(within(each, self.cap) for each in self.spent.values()):
+            raise Contradiction("the data set is thawed while a block is above its cap")
+        if kind == "behind":
+            self.behind = True
+        else:
+            self.frozen = kind == "freeze"
+
+    def _restore(self, record: Mapping[str, Any], _: str) -> None:
+        if not self.behind:
+            raise Contradiction("a restored backup is acknowledged that nobody saw")
+        size, statements = self.open_terms.size, []
+        for source in record["statements"]:
+            signed = SignedStatement.from_json(source)
+            if not signed.holds(frozenset(self.keys)):
+                raise Contradiction("a statement that charges a gap is not signed")
+            statements.append(signed.statement)
+        charged = charged_in(record["charged"], size)
+        if self.reprice:  # who replays a part has not the whole to look into
+            shared, given_back = self._of_backup(record["restored_at"])
+            needed = gap(size, statements, self._acknowledged, shared, given_back)
+            for name in needed.keys() & self.spent.keys():
+                if not _no_more(needed[name], charged.get(name, zero(size))):
+                    raise Contradiction("a restored backup is charged less than was spent")
+        for name, units in charged.items():
+            self.spent[name] = plus(self.spent[name], units)
+        for claim in self.claims.values():
+            claim.state = "begun" if claim.state == "claimed" else claim.state
+        self.behind = False
+        self._acknowledged += statements
+        stated = "by the word of an owner" if record["restored_at"] is not None else "as a whole"
+        self.warnings.append(
+            f"The database was restored from a backup, and its gap was charged {stated}; what was "
+            "spent and never presented since is not in it."
+        )
+
+    def _of_backup(self, last: int | None) -> tuple[dict[str, Vector], dict[str, Vector]]:
+        """Return what was spent where a backup ended, and what was given back of it since."""
+        if last is None:
+            return {}, {}
+        backup, rest = ReplayedHistory(reprice=False), []
+        for record in self.past():
+            if record["seq"] <= last:
+                backup.take(record, START)
+            else:
+                rest.append(record)
+        return dict(backup.spent), refunds(self.open_terms.size, backup.waiting(), rest)
+
+    def _rotate(self, record: Mapping[str, Any], prev: str) -> None:
+        message = rotation_message(self.open_terms.name, prev, record["key"])
+        if self.reprice and not signature_holds(self.keys[-1], record["signature"], message):
+            raise Contradiction("the next key is not signed by the one before")
+        self.keys.append(record["key"])
+
+    def _vector(self, source: object) -> Vector:
+        return of_texts(source, self.open_terms.size)
+
+
+def _no_more(first: Vector, second: Vector) -> bool:
+    """Return whether no number of the first is above that of the second."""
+    return all(a <= b for a, b in zip(first, second, strict=True))

@@ -1,0 +1,194 @@
+"""A database that was restored from a backup, seen by what others keep: heads and receipts.
+
+Whoever holds a statement that this service signed may present it.  Where the history has no entry
+of that number and hash, the statement is of another history: the data set takes no claims until an
+owner acknowledges it, and then each block is charged what is known to be missing (`restored_gap`).
+Without a witness or a receipt a restored backup cannot be seen at all.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import sqlalchemy as sa
+
+from ...accountant import validate
+from ...accountant.errors import InvalidInput
+from ...fl.log.hash_chain import START
+from .balances import plus, texts, within
+from .books import Books
+from .claims import Actor
+from .database import Database
+from .names import Refusal
+from .owners import reason_of, shown
+from .replayed import ReplayedHistory
+from .restored_gap import covered, gap, refunds
+from .signer import SignedStatement, Signer, Statement
+from .tables import claims, entries, presented
+
+
+def present(
+    connection: sa.Connection, signer: Signer, name: str, source: object
+) -> dict[str, object]:
+    """Hold a head or a receipt against the history of its data set, and say whether it is in it."""
+    signed = SignedStatement.from_json(source)
+    books = Books.open(connection, signer, name)
+    if signed.statement.data_set != books.name or not signed.holds(frozenset(books.keys)):
+        raise Refusal(
+            422,
+            "signature",
+            f"This is no statement that the service signed about {books.name}.",
+            "Only what its key signed says anything about its history.",
+            "Give the head or the receipt as it was received.",
+        )
+    return {"agrees": _held(books, signed), "frozen": books.behind or books.frozen}
+
+
+def acknowledge(
+    connection: sa.Connection,
+    signer: Signer,
+    name: str,
+    reason: str,
+    restored_at: int | None,
+    actor: Actor,
+) -> dict[str, object]:
+    """Charge what is known to be missing, say so in the history, and serve again.
+
+    `restored_at` is the number of the last entry of the backup, by the word of the owner; None
+    leaves nothing out of what the other history spent.  Claims that were not begun are begun from
+    here on: in the other history they may have been.
+    """
+    books = Books.open(connection, signer, name)
+    if books.behind is None:
+        raise Refusal(409, "not-behind", f"{books.name} is not behind anything that was presented.")
+    kept = list(connection.execute(_of(books)))
+    conflicting = [_statement(row) for row in kept if not row.acknowledged]
+    acknowledged = [_statement(row) for row in kept if row.acknowledged]
+    shared, given_back = {}, {}
+    if restored_at is not None:
+        last = validate.count_from(0, restored_at=restored_at)
+        if last >= _first_behind(connection, books):
+            raise InvalidInput(
+                f"`restored_at` must be before the entry that says that {books.name} is behind.",
+                "The backup ended before it was restored.",
+                "Give the number of the last entry of the backup, or leave it out.",
+            )
+        backup = ReplayedHistory(reprice=False)
+        rest: list[dict[str, Any]] = []
+        for record in _records(connection, books):
+            if record["seq"] <= last:
+                backup.take(record, START)
+            else:
+                rest.append(record)
+        shared = dict(backup.spent)
+        given_back = refunds(books.terms.size, backup.waiting(), rest)
+    charged = gap(books.terms.size, conflicting, acknowledged, shared, given_back)
+    known = {block: units for block, units in charged.items() if block in books.spent}
+    books.put_spent({block: plus(books.spent[block], units) for block, units in known.items()})
+    waiting = (claims.c.data_set_id == books.id) & (claims.c.state == "claimed")
+    connection.execute(claims.update().where(waiting).values(state="begun"))
+    books.behind = None
+    books.append(
+        {
+            "type": "restore",
+            "reason": reason_of(reason),
+            "restored_at": restored_at,
+            "charged": {block: texts(units) for block, units in known.items()},
+            "statements": [json.loads(row.statement) for row in kept if not row.acknowledged],
+            "by": actor.holder,
+        },
+        behind=None,
+    )
+    connection.execute(
+        presented.update().where(presented.c.data_set_id == books.id).values(acknowledged=1)
+    )
+    if not all(within(spent, books.cap) for spent in books.spent.values()):
+        books.freeze("what the restored backup had forgotten does not fit", "service")
+    elif charged.keys() - known.keys():
+        books.freeze("the restored backup has forgotten blocks", "service")
+    return shown(books)
+
+
+def hold_witnessed(
+    database: Database, signer: Signer, heads: Iterable[SignedStatement]
+) -> list[str]:
+    """Hold heads that a witness kept against the database, before anything is served.
+
+    Return the data sets that are behind: they take no claims until an owner acknowledges it.
+    Raises `InvalidInput` for a head of a data set that the database has lost as a whole, and for
+    one that the service did not sign.
+    """
+    behind: list[str] = []
+    for signed in heads:
+        name = signed.statement.data_set
+
+        def agrees(connection: sa.Connection, signed: SignedStatement = signed) -> bool:
+            return bool(
+                present(connection, signer, signed.statement.data_set, signed.to_json())["agrees"]
+            )
+
+        (answer,) = database.write([agrees])
+        if isinstance(answer, Refusal):
+            raise InvalidInput(
+                f"A witness saw the data set {name}: {answer.what}",
+                "Whoever opens it anew gives its people a second budget.",
+                "Restore a newer backup of the database.",
+            )
+        if isinstance(answer, Exception):
+            raise answer
+        if not answer:
+            behind.append(name)
+    return list(dict.fromkeys(behind))
+
+
+def _held(books: Books, signed: SignedStatement) -> bool:
+    """Return whether the history has the statement's entry; else keep it, and mark the data set."""
+    said, connection = signed.statement, books.connection
+    if _entry_hash(connection, books, said.seq) == said.hash:
+        return True
+    kept = list(connection.execute(_of(books)))
+    if any((row.seq, row.hash) == (said.seq, said.hash) for row in kept):
+        return False
+    if covered(said, [_statement(row) for row in kept if row.acknowledged]):
+        return False
+    values: dict[str, Any] = {"data_set_id": books.id, "seq": said.seq, "hash": said.hash}
+    text = json.dumps(signed.to_json())
+    connection.execute(presented.insert(), {**values, "statement": text, "acknowledged": 0})
+    if books.behind is None:
+        books.behind = f"entry {said.seq} of its history was seen, and is not in it"
+        books.append(
+            {"type": "behind", "seen": said.seq, "seen_hash": said.hash}, behind=books.behind
+        )
+    return False
+
+
+def _first_behind(connection: sa.Connection, books: Books) -> int:
+    """Return the number of the last entry that says that the data set is behind."""
+    for record in _records(connection, books, newest_first=True):
+        if record["type"] == "behind":
+            return int(record["seq"])
+    return 0
+
+
+def _records(
+    connection: sa.Connection, books: Books, *, newest_first: bool = False
+) -> Iterator[dict[str, Any]]:
+    order = entries.c.seq.desc() if newest_first else entries.c.seq
+    asked = sa.select(entries.c.line).where(entries.c.data_set_id == books.id).order_by(order)
+    for line in connection.execute(asked).scalars():
+        yield json.loads(line)
+
+
+def _statement(row: sa.Row[Any]) -> Statement:
+    return SignedStatement.from_json(json.loads(row.statement)).statement
+
+
+def _of(books: Books) -> sa.Select[Any]:
+    return sa.select(presented).where(presented.c.data_set_id == books.id)
+
+
+def _entry_hash(connection: sa.Connection, books: Books, seq: int) -> str | None:
+    asked = sa.select(entries.c.hash).where(entries.c.data_set_id == books.id, entries.c.seq == seq)
+    return connection.execute(asked).scalar()

@@ -1,0 +1,175 @@
+"""`privplan ledger witness` and `privplan audit ledger`: what others can hold a ledger against."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from ...fl.ledger_client import TOKEN_VARIABLE
+from ..inputs.options import option_group
+from ..inputs.request import OutputOptions, takes
+from ..terminal.output import Report, plain, table, wrapped
+from .doctor import naming_install_command
+
+if TYPE_CHECKING:
+    from ...audit.budget_service.audited import LedgerAudit
+
+LEDGER_ASSUMPTIONS: Final = (
+    "The ledger counts what it is told: a release that nobody claimed is not in it.",
+    "A history that was written anew as a whole is found only by a head or a receipt that was kept "
+    "elsewhere (--head, --receipt).",
+)
+
+Export = Annotated[
+    str,
+    typer.Argument(metavar="EXPORT", help="The history: GET /v1/data-sets/NAME/entries."),
+]
+HeadGiven = Annotated[
+    str | None,
+    typer.Option(
+        "--head",
+        metavar="HEX|FILE",
+        help="A head that was kept elsewhere: its hash, or the file of a signed one.",
+        show_default=False,
+    ),
+]
+Receipts = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--receipt",
+        metavar="FILE",
+        help="A receipt of a claim, again for each.",
+        show_default=False,
+    ),
+]
+PublicKey = Annotated[
+    str | None,
+    typer.Option(
+        "--public-key",
+        metavar="HEX",
+        help="The public key of the service: heads and receipts must lead to it.",
+        show_default=False,
+    ),
+]
+Url = Annotated[str, typer.Argument(metavar="URL", help="The address of the ledger.")]
+State = Annotated[
+    Path, typer.Option("--state", metavar="FILE", help="Where heads are kept, on another machine.")
+]
+DataSets = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--data-set", metavar="NAME", help="Only this one, again for each.", show_default=False
+    ),
+]
+
+
+@option_group
+class LedgerAuditRequest(OutputOptions):
+    """An exported history, and what it is held against."""
+
+    export: Export
+    head: HeadGiven = None
+    receipt: Receipts = None
+    public_key: PublicKey = None
+
+
+@option_group
+class WitnessRequest(OutputOptions):
+    """A ledger, and where its heads are kept."""
+
+    url: Url
+    state: State
+    data_set: DataSets = None
+
+
+@takes(LedgerAuditRequest)
+def audit_ledger(_: typer.Context, asked: LedgerAuditRequest) -> Report:
+    """Add up the history of a data set anew, from the events that it states.
+
+    Every price, balance, cap and step is derived again, without the service.  Leaves with exit code
+    1 where a line was edited, moved or taken out, where a charge is below the price of its event or
+    a cap was exceeded, and where a head or a receipt says otherwise.  --quiet prints epsilon.
+    """
+    with naming_install_command("fl"):
+        from ...audit.budget_service.audited import (
+            audit_history,
+            exported_lines,
+            head_of,
+            statement_in,
+        )
+
+        audited = audit_history(
+            exported_lines(asked.export),
+            None if asked.head is None else head_of(asked.head),
+            [statement_in(file) for file in asked.receipt or ()],
+            None if asked.public_key is None else asked.public_key.strip().lower(),
+        )
+    return Report(
+        result=audited.to_json(),
+        text=table(_rows(audited)),
+        number=str(audited.largest),
+        assumptions=LEDGER_ASSUMPTIONS,
+        warnings=audited.warnings,
+        ok=audited.ok,
+    )
+
+
+@takes(WitnessRequest)
+def witness(_: typer.Context, asked: WitnessRequest) -> Report:
+    """Keep the head of each data set, and hold every new one against the last.
+
+    Run it now and then on a machine that the operator of the ledger cannot write.  The token, of an
+    auditor, is read from the variable PRIVPLAN_LEDGER_TOKEN.  Leaves with exit code 1 where a
+    history is not the one that was seen: restored from a backup, cut off, or written anew.
+    """
+    with naming_install_command("fl"):
+        from ...audit.budget_service.witness import witness as held
+        from ...fl.ledger_client.connection import Connection
+
+        connection = Connection(asked.url, os.environ.get(TOKEN_VARIABLE, ""))
+        seen = held(connection, asked.state, tuple(asked.data_set or ()))
+    rows: list[tuple[str, str]] = []
+    for each in seen:
+        if each.problem is None:
+            rows.append((plain(each.data_set), f"entry {each.seq}, {each.added:,} new"))
+        else:
+            rows += wrapped("FAILED", f"{each.data_set}: {each.problem}")
+    return Report(
+        result={
+            "data_sets": [
+                {
+                    "data_set": each.data_set,
+                    "seq": each.seq,
+                    "added": each.added,
+                    "problem": each.problem,
+                }
+                for each in seen
+            ]
+        },
+        text=table(rows),
+        number=str(sum(each.problem is not None for each in seen)),
+        ok=all(each.problem is None for each in seen),
+    )
+
+
+def _rows(audited: LedgerAudit) -> list[tuple[str, str]]:
+    rows = [
+        ("data set", plain(audited.data_set or "none")),
+        ("entries", f"{audited.entries:,}"),
+        ("head", audited.head),
+        ("held against", audited.held_against),
+    ]
+    if audited.epsilon is not None:
+        cap = f"epsilon {audited.epsilon:g} at delta {audited.delta:g}"
+        rows.append(("cap", cap if audited.certified else f"{cap}, NOT CERTIFIED"))
+    rows += [(f"block {name}", f"epsilon {spent} spent") for name, spent in audited.spent.items()]
+    rows += [(f"claims {state}", f"{count:,}") for state, count in audited.claims.items()]
+    if audited.frozen:
+        rows.append(("frozen", "it takes no claims"))
+    if audited.problem is not None:
+        where = "" if audited.entry is None else f"entry {audited.entry}: "
+        rows += wrapped("FAILED", f"{where}{audited.problem}")
+    return rows

@@ -1,0 +1,6 @@
+"""The client of the budget ledger: a connection, and an odometer that claims before releases."""
+
+from typing import Final
+
+TOKEN_VARIABLE: Final = "PRIVPLAN_LEDGER_TOKEN"
+"""The variable of the environment that holds the token: an option would show it to others."""

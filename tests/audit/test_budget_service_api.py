@@ -1,0 +1,330 @@
+"""The addresses of a budget ledger: tokens and roles, bodies, problems, and no secret anywhere."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import logging
+import time
+import urllib.parse
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from privplan.accountant import events as ev
+from privplan.audit.budget_service import tokens
+from privplan.audit.budget_service.audited import audit_history
+from privplan.audit.budget_service.claim_addresses import CLAIM_ADDRESSES
+from privplan.audit.budget_service.data_set_addresses import DATA_SET_ADDRESSES
+from privplan.audit.budget_service.problems import PROBLEM
+from privplan.audit.budget_service.signer import SignedStatement
+
+from ..cases import for_each
+from .ledger_services import LAPLACE, TRAINING, answering, served
+
+ROLES = {"olga": "owner", "otto": "owner", "ana": "analyst", "aud": "auditor", "rob": "read-only"}
+
+WARD = {
+    "name": "ward",
+    "unit": "user",
+    "neighbours": "add-remove",
+    "epsilon": 4.0,
+    "delta": 1e-6,
+    "blocks": ["2025", "2026"],
+}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer, read whole."""
+
+    status_code: int
+    headers: dict[str, str]
+    content: bytes
+
+    @property
+    def text(self) -> str:
+        return self.content.decode()
+
+    def json(self) -> Any:
+        return json.loads(self.content)
+
+
+class Api:
+    """The addresses, asked by holders of tokens over one connection."""
+
+    def __init__(self, url: str, secrets: dict[str, str]) -> None:
+        self.secrets = secrets
+        self._connection = http.client.HTTPConnection(urllib.parse.urlsplit(url).netloc)
+
+    def __call__(
+        self, who: str, method: str, path: str, body: Any = None, **headers: str
+    ) -> Answer:
+        given = {"Authorization": f"Bearer {self.secrets[who]}", **headers}
+        sent = None if body is None else json.dumps(body).encode()
+        return self.request(method, f"/v1{path}", sent, given)
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> Answer:
+        self._connection.request(method, path, body, headers or {})
+        answer = self._connection.getresponse()
+        named = {name.lower(): value for name, value in answer.getheaders()}
+        return Answer(answer.status, named, answer.read())
+
+    def claim(self, who: str = "ana", key: str | None = None, **changed: Any) -> Any:
+        body = {"data_set": "ward", "project": "sepsis", "event": LAPLACE.to_json(), **changed}
+        return self(
+            who, "POST", "/claims", body, **({} if key is None else {"Idempotency-Key": key})
+        )
+
+
+@pytest.fixture(scope="module")
+def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
+    with served(tmp_path_factory.mktemp("ledger") / "ledger.db") as service:
+        secrets = {}
+        for holder, role in ROLES.items():
+            answer = service.wrote(
+                lambda each, holder=holder, role=role: tokens.issue(each, holder, role, 1.0, None)
+            )
+            secrets[holder] = str(answer["token"])
+        with answering(service) as url:
+            api = Api(url, secrets)
+            assert api("olga", "POST", "/data-sets", WARD).status_code == 201
+            yield api
+
+
+def test_the_contract(api: Api) -> None:
+    answer = api.claim(begin=True, blocks="all")
+    assert answer.status_code == 201
+    said = answer.json()
+    assert set(said) == {"id", "state", "spent", "left", "receipt"}
+    assert said["state"] == "begun"
+    assert set(said["spent"]) == set(said["left"]) == {"epsilon", "delta"}
+    assert 0.0 < said["spent"]["epsilon"] < 1.0
+    waiting = api.claim(blocks=["2025"]).json()["id"]
+    assert api("ana", "POST", f"/claims/{waiting}/begin", {}).json()["state"] == "begun"
+    released = api("ana", "POST", f"/claims/{waiting}/release", {"head": "ab" * 32}).json()
+    assert released["state"] == "released"
+    other = api.claim(blocks=["2026"]).json()["id"]
+    assert api("ana", "POST", f"/claims/{other}/cancel", {}).json()["state"] == "cancelled"
+    assert api("rob", "GET", f"/claims/{other}").json()["state"] == "cancelled"
+    audit = {"verdict": "holds", "event": LAPLACE.to_json()}
+    assert api("aud", "POST", f"/claims/{waiting}/audit", audit).json()["state"] == "audited"
+    shown = api("rob", "GET", "/data-sets/ward").json()
+    assert shown["blocks"]["2025"]["spent"] > shown["blocks"]["2026"]["spent"] > 0.0
+    assert any("counts what it is told" in note for note in shown["notes"])
+    lines = api("aud", "GET", "/data-sets/ward/entries").content.splitlines(keepends=True)
+    head = SignedStatement.from_json(api("rob", "GET", "/data-sets/ward/head").json())
+    audited = audit_history(lines, head, [SignedStatement.from_json(said["receipt"])])
+    assert audited.problem is None
+    assert api("aud", "GET", "/data-sets/ward/entries?first=1&most=1").content == lines[1]
+
+
+def test_a_claim_that_does_not_fit_says_what_would(api: Api) -> None:
+    answer = api.claim(event=ev.Repeat(10**6, TRAINING.event).to_json())
+    assert answer.status_code == 409
+    assert answer.headers["content-type"] == PROBLEM
+    said = answer.json()
+    assert said["type"] == "urn:privplan:ledger:budget"
+    fits = said["fits"]
+    assert 0 < fits["count"] < 10**6
+    assert 0.0 < fits["rate"] < 0.01
+    assert fits["noise_multiplier"] > 1.0
+
+
+def test_a_key_in_the_header_makes_a_retry_the_same_claim(api: Api) -> None:
+    first = api.claim(key="retry").json()
+    assert api.claim(key="retry").json() == first
+    assert api.claim(key="retry", blocks=["2025"]).status_code == 422
+    assert api.claim(key="x" * 201).status_code == 422
+
+
+def test_every_address_is_for_its_roles_alone(api: Api) -> None:
+    for address in (*DATA_SET_ADDRESSES, *CLAIM_ADDRESSES):
+        path = address.path.removeprefix("/v1").format(
+            name="ward", proposal="0", claim="0", token="0"
+        )
+        for holder, role in ROLES.items():
+            if role not in address.roles:
+                answer = api(holder, address.method, path, {})
+                assert answer.status_code == 403, (address.path, role)
+        without = api.request(address.method, f"/v1{path}", b"{}")
+        assert without.status_code == 401, address.path
+        assert without.headers["www-authenticate"] == "Bearer"
+
+
+@for_each(
+    "given",
+    ["", "Bearer", "Bearer x", "Basic {secret}", "Bearer {secret}x", "bearer  {secret} y"],
+)
+def test_other_credentials_open_nothing(given: str, api: Api) -> None:
+    header = given.format(secret=api.secrets["olga"])
+    answer = api.request("GET", "/v1/data-sets", headers={"Authorization": header})
+    assert answer.status_code == 401
+    address = f"/v1/data-sets?token={api.secrets['olga']}&access_token={api.secrets['olga']}"
+    assert api.request("GET", address).status_code == 401
+
+
+def test_tokens_are_shown_once_expire_and_can_be_revoked(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = {"holder": "tom", "role": "analyst", "days": 1}
+    issued = api("olga", "POST", "/tokens", body).json()
+    assert len(issued["token"]) > 43
+    api.secrets["tom"] = issued["token"]
+    assert api("tom", "GET", "/data-sets").status_code == 200
+    listed = api("olga", "GET", "/tokens").text
+    assert not any(secret in listed for secret in api.secrets.values())
+    assert api("olga", "DELETE", f"/tokens/{issued['id']}").status_code == 200
+    assert api("tom", "GET", "/data-sets").status_code == 401
+    api.secrets["tom"] = api("olga", "POST", "/tokens", body).json()["token"]
+    now = time.time()
+    monkeypatch.setattr(tokens.time, "time", lambda: now + 2 * 86400.0)
+    assert api("tom", "GET", "/data-sets").status_code == 401
+    # One name is one person, with one role, by one issuer.
+    for changed in ({"role": "owner"}, {"holder": "otto", "role": "owner"}):
+        assert api("olga", "POST", "/tokens", {**body, **changed}).status_code in (401, 409)
+
+
+def test_an_owner_who_issues_a_token_has_no_second_pair_of_eyes(api: Api) -> None:
+    for holder in ("puppet", "second"):
+        body = {"holder": holder, "role": "owner", "days": 1}
+        api.secrets[holder] = api("olga", "POST", "/tokens", body).json()["token"]
+    body = {"epsilon": 3.9, "reason": "less"}
+    number = api("puppet", "POST", "/data-sets/ward/caps", body).json()["proposal"]
+    path = f"/data-sets/ward/caps/{number}/approve"
+    for holder in ("puppet", "olga", "second"):
+        answer = api(holder, "POST", path, {})
+        assert answer.status_code == 403
+        assert answer.json()["type"].endswith("four-eyes")
+    assert api("otto", "POST", path, {}).json()["epsilon"] == 3.9
+
+
+NESTED: Any = {"type": "laplace", "noise_multiplier": 1.0}
+for _ in range(70):
+    NESTED = {"type": "repeat", "count": 1, "event": NESTED}
+
+
+@for_each(
+    ("body", "status"),
+    [
+        (b"", 422),
+        (b"[]", 422),
+        (b"{", 422),
+        (b'{"a": 1, "a": 2}', 422),
+        (b'{"data_set": NaN}', 422),
+        (b"[" * 10**6, 422),
+        (b'{"x": "' + b"y" * 2**20 + b'"}', 413),
+        (b"\xff\xfe", 422),
+        (b'{"n": ' + b"9" * 5000 + b"}", 422),
+        (json.dumps({"data_set": "ward", "project": "p", "event": NESTED}).encode(), 422),
+        (b'{"data_set": "ward", "project": "p", "event": {"type": "laplace"}}', 422),
+        (b'{"data_set": "ward", "project": "p", "event": 3}', 422),
+        (b'{"data_set": "ward", "project": "p", "event": {}, "begin": 1}', 422),
+        (b'{"data_set": "ward", "project": "p", "price": [0]}', 422),
+        (b'{"data_set": "w\' or 1=1 --", "project": "p", "event": {"type": "gaussian"}}', 422),
+        (b'{"data_set": "nowhere", "project": "p", "event": {"type": "gaussian"}}', 404),
+    ],
+)
+def test_bodies_that_make_no_sense_are_problems_and_charge_nothing(
+    body: bytes, status: int, api: Api
+) -> None:
+    before = api("rob", "GET", "/data-sets/ward/head").json()
+    headers = {"Authorization": f"Bearer {api.secrets['ana']}"}
+    answer = api.request("POST", "/v1/claims", body, headers)
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == PROBLEM
+    assert {"type", "title", "status", "detail"} <= answer.json().keys()
+    assert api("rob", "GET", "/data-sets/ward/head").json() == before
+
+
+def test_no_answer_and_no_log_shows_a_token(api: Api, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    answers = [
+        api("ana", "GET", f"/data-sets/{api.secrets['ana']}"),
+        api("ana", "POST", "/claims", {"data_set": api.secrets["ana"]}),
+        api("ana", "GET", "/nothing"),
+        api("rob", "POST", "/claims", {}),
+    ]
+    assert all(answer.status_code >= 400 for answer in answers)
+    assert not any(api.secrets["ana"] in answer.text for answer in answers[1:])
+    assert not any(secret in each for each in caplog.messages for secret in api.secrets.values())
+
+
+def test_the_description_names_every_address_with_an_example(api: Api) -> None:
+    paths = api.request("GET", "/openapi.json").json()["paths"]
+    for address in (*DATA_SET_ADDRESSES, *CLAIM_ADDRESSES):
+        said = paths[address.path][address.method.lower()]
+        assert said["summary"] == address.says
+        if address.method == "POST":
+            content = said["requestBody"]["content"]["application/json"]
+            assert content["example"] == address.example
+            assert said["responses"]["409"]
+    assert api.request("GET", "/docs").status_code == 404
+
+
+_LEAVES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.integers(10**15, 10**40),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.text(max_size=20),
+    st.sampled_from(["all", "ward", "2025", "gaussian", "repeat", "above", "owner", "\x00", "-1"]),
+)
+_VALUES = st.recursive(
+    _LEAVES,
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=12), inner, max_size=4)
+    ),
+    max_leaves=8,
+)
+
+
+@st.composite
+def _bodies(draw: st.DrawFn) -> tuple[Any, Any]:
+    """Draw an address, and its example with some of its parts exchanged."""
+    addresses = [each for each in (*DATA_SET_ADDRESSES, *CLAIM_ADDRESSES) if each.method == "POST"]
+    address = draw(st.sampled_from(addresses))
+    body = json.loads(json.dumps(address.example))
+    for _ in range(draw(st.integers(0, 3))):
+        part: Any = body
+        while isinstance(part, dict) and part:
+            name = draw(st.sampled_from([*part, "extra"]))
+            inner = part.get(name)
+            if not isinstance(inner, dict) or draw(st.booleans()):
+                part[name] = draw(_VALUES)
+                break
+            part = inner
+    return address, body
+
+
+@settings(max_examples=150, suppress_health_check=list(HealthCheck))
+@given(case=_bodies())
+def test_no_body_stops_the_service_on_an_error_of_its_own(case: tuple[Any, Any], api: Api) -> None:
+    address, body = case
+    path = address.path.removeprefix("/v1").format(name="ward", proposal="0" * 32, claim="0" * 32)
+    who = "aud" if address.path.endswith("/audit") else "olga"
+    answer = api(who, "POST", path, body)
+    assert answer.status_code != 500, (path, body, answer.text)
+    assert answer.status_code < 300 or answer.headers["content-type"] == PROBLEM
+
+
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@given(name=st.text(max_size=30), query=st.text(max_size=10))
+def test_no_path_stops_the_service_on_an_error_of_its_own(name: str, query: str, api: Api) -> None:
+    quoted = urllib.parse.quote(name, safe="")
+    for path in (f"/data-sets/{quoted}", f"/data-sets/{quoted}/head", f"/claims/{quoted}"):
+        assert api("olga", "GET", path).status_code in (200, 404, 405, 422)
+    asked = urllib.parse.quote(query, safe="")
+    answer = api("olga", "GET", f"/data-sets/ward/entries?first={asked}&most={asked}")
+    assert answer.status_code in (200, 422)

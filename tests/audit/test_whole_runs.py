@@ -1,0 +1,58 @@
+"""Whatever is hidden of a run, its loss lies between the ends, and a fact more parts no end."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+
+import pytest
+
+import privplan as pp
+from privplan.accountant.guarantee import Bounds
+
+from .whole_runs import WholeRun, descriptions, tables, whole_run
+
+WITHIN = 2e-3
+"""Relative width of a certified interval, and of the grid here, that is allowed for."""
+
+MENTIONING = ("data.users", "data.records_per_user")
+"""Keys that cancel a convention where records are protected: they open what it had closed."""
+
+PINNED = 2
+"""How many hidden facts are then stated of each run, one by one."""
+
+
+def ends_of(facts: Mapping[str, object]) -> Bounds:
+    result = pp.check(tables(facts))
+    assert "contradiction" not in {cause.id for cause in result.causes}, facts
+    return result.proven or Bounds(0.0, float("inf"))
+
+
+def holds_the_run(run: WholeRun, ends: Bounds, facts: Mapping[str, object]) -> None:
+    assert ends.upper >= run.least * (1.0 - WITHIN) - WITHIN, (ends, run, facts)
+    assert ends.lower <= run.most * (1.0 + WITHIN) + WITHIN, (ends, run, facts)
+
+
+def tried(first: int, count: int) -> None:
+    for seed in range(first, first + count):
+        source = random.Random(seed)
+        run = whole_run(source)
+        stated, hidden = descriptions(run, source)
+        ends = ends_of(stated)
+        holds_the_run(run, ends, stated)
+        for key in hidden[:PINNED]:
+            stated = {**stated, key: run.facts[key]}
+            closer = ends_of(stated)
+            holds_the_run(run, closer, stated)
+            if key not in MENTIONING or stated.get("claim.unit") in ("user", "silo"):
+                assert closer.upper <= ends.upper * (1.0 + WITHIN) + WITHIN, (key, stated)
+            ends = closer
+
+
+def test_the_ends_hold_a_run_of_which_facts_are_hidden() -> None:
+    tried(36_000, 30)
+
+
+@pytest.mark.slow
+def test_the_ends_hold_many_runs_of_which_facts_are_hidden() -> None:
+    tried(40_000, 600)
