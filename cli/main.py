@@ -27,7 +27,7 @@ from .commands.doctor import doctor
 from .commands.explain import explain
 from .commands.flower import init
 from .commands.guard import guard, key, show, sign, status
-from .commands.ledger import audit_ledger, witness
+from .commands.ledger import audit_ledger, export, witness
 from .commands.network import demo as network_demo
 from .commands.plan import PlanRequest, plan
 from .commands.report import report
@@ -194,7 +194,11 @@ _group(
         "ledger": audit_ledger,
     },
 )
-_group("ledger", "Watch a budget ledger from outside.", {"witness": witness})
+_group(
+    "ledger",
+    "Watch a budget ledger from outside.",
+    {"witness": witness, "export": export},
+)
 _group(
     "data",
     "Prepare tables of your own: a schema, what is wrong in them, hidden ids.",

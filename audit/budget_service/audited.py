@@ -235,7 +235,7 @@ def exported_lines(path: str | Path) -> list[bytes]:
         raise InvalidInput(
             f"{path} cannot be read: {error.strerror}.",
             "It is the history of a data set, one entry a line.",
-            "Export it: GET /v1/data-sets/NAME/entries",
+            "Export it: privplan ledger export URL NAME --out FILE",
         ) from None
 
 

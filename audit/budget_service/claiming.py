@@ -21,7 +21,7 @@ from ...fl.log.hash_chain import canonical
 from .balances import Vector, count_that_fits, part, plus, stored, texts, within
 from .books import Books
 from .claims import Actor, ClaimRequest, answer_of
-from .limits import analyst_of, limited_spending, project_of, put_limited
+from .limits import analyst_of, limited_spending, new_project, project_of, put_limited
 from .names import Refusal
 from .signer import Signer
 from .tables import claims
@@ -115,7 +115,7 @@ class _Group:
             return _remembered(*known, request.content)
         books.require_served()
         names = books.chosen(request.blocks)
-        limits = self._limits(request.project, asked.actor.holder)
+        limits = self._limits(request.project, asked.actor.holder, fits=False)
         rooms = [(books.spent[name], books.cap) for name in names]
         for each, share in limits.items():
             if share < 1:
@@ -123,6 +123,7 @@ class _Group:
                 rooms += [(self.spending[each][name], limit) for name in names]
         if not all(within(plus(spent, price), cap) for spent, cap in rooms):
             raise BudgetRefusal(request.data_set, price, rooms)
+        limits = self._limits(request.project, asked.actor.holder, fits=True)
         for name in names:
             books.spent[name] = plus(books.spent[name], price)
             self.changed[name] = None
@@ -142,15 +143,20 @@ class _Group:
         books.write_staged()
         books.connection.execute(claims.insert(), self.rows)
 
-    def _limits(self, project: str, holder: str) -> dict[int, Fraction]:
+    def _limits(self, project: str, holder: str, *, fits: bool) -> dict[int, Fraction]:
         """Return the ids and shares that limit a claim; what they have spent is then at hand."""
         books = self.books
         if project not in self.projects:
-            self.projects[project] = project_of(books, project)
+            known = project_of(books, project)
+            # One that is named first by a claim that does not fit is not kept.
+            if known is None and fits:
+                known = new_project(books, project)
+            if known is not None:
+                self.projects[project] = known
         if holder not in self.analysts:
             self.analysts[holder] = analyst_of(books, holder)
-        number, share = self.projects[project]
-        limits = {number: share, **self.analysts[holder]}
+        limits = dict([self.projects[project]] if project in self.projects else [])
+        limits |= self.analysts[holder]
         for each in limits:
             if each not in self.spending:
                 self.spending[each] = limited_spending(books, each, list(books.ids))

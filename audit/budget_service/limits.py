@@ -14,17 +14,18 @@ from .names import name_of
 from .tables import project_blocks, projects
 
 
-def project_of(books: Books, name: str) -> tuple[int, Fraction]:
-    """Return the id of a project and its share, locked; a project that nobody limited has all."""
+def project_of(books: Books, name: str) -> tuple[int, Fraction] | None:
+    """Return the id of a project and its share, locked; None where nobody claimed for it yet."""
     name_of(project=name)
     condition = (projects.c.data_set_id == books.id) & (projects.c.name == name)
     row = locked_row(books.connection, projects, condition)
-    if row is not None:
-        return row.id, Fraction(row.share)
-    inserted = books.connection.execute(
-        projects.insert(), {"data_set_id": books.id, "name": name, "share": "1"}
-    )
-    key = inserted.inserted_primary_key
+    return None if row is None else (row.id, Fraction(row.share))
+
+
+def new_project(books: Books, name: str) -> tuple[int, Fraction]:
+    """Return the id and the share of a project that nobody limited: it has all."""
+    values = {"data_set_id": books.id, "name": name, "share": "1"}
+    key = books.connection.execute(projects.insert(), values).inserted_primary_key
     assert key is not None
     return int(key[0]), Fraction(1)
 

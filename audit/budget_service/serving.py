@@ -13,8 +13,6 @@ from typing import Any, Final
 from ...accountant.errors import InvalidInput, MissingExtra
 from ...fl.log.signing import require_library
 from ...fl.running.signing_key import key_is_open, private_key
-from . import tokens
-from .claims import Actor
 
 LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 FIRST_DAYS: Final = 90.0
@@ -111,6 +109,7 @@ def serve(asked: ServiceOptions, announce: Announce) -> None:
 def demo(port: int, announce: Announce) -> None:
     """Serve an example from a temporary folder, with a token of each role."""
     require_packages()
+    from .claims import Actor
     from .database import Database
     from .service import LedgerService
     from .signer import Signer
@@ -176,6 +175,8 @@ def _answer(
 
 
 def _issued(service: Any, holder: str, role: str) -> str:
+    from . import tokens
+
     answer = service.wrote(
         lambda connection: tokens.issue(connection, holder, role, FIRST_DAYS, None)
     )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
+from urllib.parse import quote
 
 import typer
 
@@ -25,7 +27,7 @@ LEDGER_ASSUMPTIONS: Final = (
 
 Export = Annotated[
     str,
-    typer.Argument(metavar="EXPORT", help="The history: GET /v1/data-sets/NAME/entries."),
+    typer.Argument(metavar="EXPORT", help="The history, as `privplan ledger export` writes it."),
 ]
 HeadGiven = Annotated[
     str | None,
@@ -58,6 +60,8 @@ Url = Annotated[str, typer.Argument(metavar="URL", help="The address of the ledg
 State = Annotated[
     Path, typer.Option("--state", metavar="FILE", help="Where heads are kept, on another machine.")
 ]
+Name = Annotated[str, typer.Argument(metavar="DATA_SET", help="The name of the data set.")]
+Out = Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The file to write.")]
 DataSets = Annotated[
     list[str] | None,
     typer.Option(
@@ -83,6 +87,45 @@ class WitnessRequest(OutputOptions):
     url: Url
     state: State
     data_set: DataSets = None
+
+
+@option_group
+class ExportRequest(OutputOptions):
+    """A data set of a ledger, and the file of its history."""
+
+    url: Url
+    name: Name
+    out: Out
+
+
+@takes(ExportRequest)
+def export(_: typer.Context, asked: ExportRequest) -> Report:
+    """Write the whole history of a data set to a file, as `privplan audit ledger` takes it.
+
+    The token, of an auditor or an owner, is read from the variable PRIVPLAN_LEDGER_TOKEN.  --quiet
+    prints the head, the hash of the last entry: keep it elsewhere.
+    """
+    from ...accountant.errors import InvalidInput
+    from ...fl.ledger_client.connection import Connection
+
+    connection = Connection(asked.url, os.environ.get(TOKEN_VARIABLE, ""))
+    address = f"/v1/data-sets/{quote(asked.name, safe='')}/entries"
+    count, last = 0, ""
+    try:
+        with asked.out.open("x", encoding="ascii") as file:
+            while text := connection.text(f"{address}?first={count}"):
+                file.write(text)
+                count += text.count("\n")
+                last = text.splitlines()[-1]
+    except OSError as error:
+        raise InvalidInput(
+            f"{asked.out} cannot be written: {error.strerror}.",
+            "No file is written over, and none is left cut off.",
+            "Give a new file.",
+        ) from None
+    head = str(json.loads(last)["hash"]) if last else ""
+    rows = [("entries", f"{count:,}"), ("head", head), ("file", str(asked.out))]
+    return Report(result={"entries": count, "head": head}, text=table(rows), number=head)
 
 
 @takes(LedgerAuditRequest)

@@ -60,6 +60,10 @@ Demo = Annotated[
     bool,
     typer.Option("--demo", help="An example in a temporary folder, with a token of each role."),
 ]
+Quiet = Annotated[
+    bool,
+    typer.Option("--quiet", "-q", help="Print the address alone, and each token on a line."),
+]
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print one JSON object, on the first line, when it answers.")
 ]
@@ -77,6 +81,7 @@ def serve(
     tls_key: CertificateKey = None,
     demo: Demo = False,
     as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Serve a budget ledger that many spend from, and that nobody overspends.
 
@@ -88,8 +93,9 @@ def serve(
     from .doctor import naming_install_command
 
     def announce(said: Mapping[str, Any]) -> None:
+        alone = "\n".join([str(said["url"]), *map(str, said["tokens"].values())])
         # Whoever started it waits for this line.
-        print(json.dumps(said) if as_json else _text(said), flush=True)
+        print(json.dumps(said) if as_json else alone if quiet else _text(said), flush=True)
 
     with naming_install_command("serve"):
         if demo:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import mpmath
 import pytest
+import sqlalchemy as sa
 
 from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput, Unsupported
@@ -21,6 +22,7 @@ from privplan.audit.budget_service.claiming import BudgetRefusal
 from privplan.audit.budget_service.database import Database
 from privplan.audit.budget_service.names import Refusal
 from privplan.audit.budget_service.service import LedgerService, claim_request
+from privplan.audit.budget_service.tables import projects
 from privplan.audit.budget_service.terms import Terms
 
 from ..cases import for_each
@@ -165,6 +167,15 @@ def test_a_project_is_limited_within_each_block(ledger: Ledger) -> None:
     assert ledger.claim(SMALL, project="small", blocks=["b"])["state"] == "claimed"
     assert ledger.claim(SMALL, project="other", blocks=["a"])["state"] == "claimed"
     assert ledger.audited().problem is None
+
+
+def test_a_claim_that_does_not_fit_leaves_nothing_behind(ledger: Ledger) -> None:
+    with pytest.raises(BudgetRefusal):
+        ledger.claim(ev.Repeat(10**6, SMALL), project="unheard-of")
+    with ledger.service.database.reading() as connection:
+        names = connection.execute(sa.select(projects.c.name)).scalars().all()
+    assert "unheard-of" not in names
+    assert len(ledger.lines()) == 1
 
 
 def test_an_analyst_is_limited_by_what_it_spent_before_as_well(ledger: Ledger) -> None:
@@ -454,3 +465,32 @@ def test_streams_over_blocks_are_what_brute_force_says_of_each_unit(
                 exact = spent / budget
                 assert exact <= Fraction(balance, 10**15) <= exact * (1 + Fraction(1, 10**9))
     assert ledger.audited().problem is None
+
+
+@for_each(
+    ("currency", "event"),
+    [
+        ("rdp", TRAINING),
+        ("zcdp", SMALL),
+        ("gdp", SMALL),
+        ("mu2-plans", TRAINING),
+        ("planned-pool", TRAINING),
+    ],
+)
+def test_every_currency_is_kept_and_audited(
+    currency: str, event: ev.Event, service: LedgerService
+) -> None:
+    ledger = Ledger(service, currency=currency, epsilon=3.0, cap_at_most=4.0, delta=1e-5)
+    claim = ledger.claim(event)
+    assert 0.0 < claim["spent"]["epsilon"] <= 3.0
+    both = ledger.balances()
+    ledger.step("cancel", ledger.claim(event)["id"])
+    assert ledger.balances() == both
+    count = ledger.fill(event, blocks=["a"])
+    proposal = ledger.owner("propose_cap", 4.0, "all")["proposal"]
+    assert ledger.owner("approve_cap", proposal, actor=OTTO)["certified"] is True
+    more = ledger.fill(event, blocks=["a"])
+    # Whole plans are limited by their number as well: each takes a part of delta.
+    assert more > 0 or (currency == "mu2-plans" and 1 + count == 8)
+    assert claim["spent"]["epsilon"] < ledger.shown()["blocks"]["a"]["spent"] <= 4.0
+    assert ledger.audited(claim["receipt"]).problem is None

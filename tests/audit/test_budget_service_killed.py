@@ -12,6 +12,7 @@ import random
 import resource
 import signal
 import time
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
@@ -30,6 +31,7 @@ from privplan.fl.ledger_client.connection import Connection, LedgerUnreachable
 
 from .ledger_processes import TERMS, Clients, ServiceProcess, claim_body, killed_client, serving
 from .ledger_services import SMALL, Ledger, served
+from .postgresql import cluster
 
 PRICED = ev.Gaussian(15.0)
 """About a hundred of it fit."""
@@ -175,3 +177,23 @@ def test_a_clock_that_jumps_changes_no_balance(
         assert steady.fill(SMALL) == count
         assert jumping.balances() == steady.balances()
         assert jumping.audited().problem is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("store", ["sqlite", "postgresql"])
+def test_sixty_four_clients_spend_to_the_cap_and_not_beyond(store: str, tmp_path: Path) -> None:
+    (tmp_path / "keys").mkdir()
+    event = ev.Gaussian(60.0)
+    with ExitStack() as stack:
+        database = str(tmp_path / "ledger.db")
+        if store == "postgresql":
+            database = stack.enter_context(cluster()).database("many")
+        service = stack.enter_context(serving(database, tmp_path / "keys"))
+        clients = Clients(service, event, 64)
+        clients.join()
+        assert clients.troubles == []
+        audited = service.audited([each["receipt"] for each in clients.answers])
+        ids = {each["id"] for each in clients.answers}
+        assert len(ids) == len(clients.answers) == sum(audited.claims.values())
+        require_exact(audited, event.noise_multiplier)
+        require_full(service, event)

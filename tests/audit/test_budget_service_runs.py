@@ -264,7 +264,11 @@ def test_the_command_says_what_a_witness_and_an_audit_find(
     again = command("ledger", "witness", site.url, "--state", state)
     assert "entry 2, 1 new" in again.stdout
     export, kept = tmp_path / "export.jsonl", tmp_path / "receipt.json"
-    export.write_bytes(b"".join(site.ledger.lines()))
+    exported = command("ledger", "export", site.url, name, "--out", str(export), "--json")
+    assert exported.exit_code == 0, exported.output
+    assert export.read_bytes() == b"".join(site.ledger.lines())
+    assert json.loads(exported.stdout)["result"]["entries"] == 3
+    assert command("ledger", "export", site.url, name, "--out", str(export)).exit_code == 2
     kept.write_text(json.dumps(receipt))
     head = site.ledger.service.head(name)["hash"]
     audited = command(

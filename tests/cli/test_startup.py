@@ -29,9 +29,11 @@ COMMANDS = (
     "guard",
     "network",
     "explain",
+    "ledger",
     "plan",
     "report",
     "run",
+    "serve",
 )
 HEAVY = ("numpy", "scipy", "torch", "rich", "dp_accounting", "prv_accountant", "pandas")
 ROOT = Path(__file__).parents[2]
