@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from dp_accounting import dp_event, privacy_accountant
 from dp_accounting.privacy_accountant import NeighboringRelation
@@ -33,7 +33,7 @@ from ...accountant.errors import InvalidInput, Unsupported
 from ...accountant.guarantee import Bounds
 from ...accountant.neighbours import Neighbours
 
-ErrorDetails = privacy_accountant.PrivacyAccountant.CompositionErrorDetails
+ErrorDetails: TypeAlias = privacy_accountant.PrivacyAccountant.CompositionErrorDetails
 
 RELATIONS: Final[Mapping[NeighboringRelation, Neighbours]] = {
     NeighboringRelation.ADD_OR_REMOVE_ONE: "add-remove",

@@ -62,6 +62,20 @@ def epsilon_of(history: History, delta: float, neighbours: Neighbours) -> Bounds
     return bounds_on_epsilon(event_of(history), delta=delta, neighbours=neighbours)
 
 
+@dataclass(frozen=True)
+class SpentEpsilon:
+    """What so many steps have spent: epsilon lies between `lower` and `upper`, at the plan's delta.
+
+    `left` is how much of the promised epsilon `upper` leaves, 0 where it leaves none.  That is a
+    difference of numbers to show, and no budget for other releases: what composes is the events.
+    """
+
+    step: int
+    lower: float
+    upper: float
+    left: float
+
+
 @dataclass
 class EpsilonBySteps:
     """Answers for a history that grows by a step at a time, at one delta.

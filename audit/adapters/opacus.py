@@ -28,7 +28,7 @@ from typing import Any, Final
 
 from ...accountant.errors import InvalidInput, MissingExtra
 from ...accountant.guarantee import Bounds
-from .epsilon_by_step import EpsilonBySteps, epsilon_of
+from .epsilon_by_step import EpsilonBySteps, SpentEpsilon, epsilon_of
 from .run_log import RunLog
 from .training_plan import TrainingPlan
 
@@ -106,15 +106,17 @@ def logged(
     plan: TrainingPlan,
     optimizer: Any = None,
     data_loader: Any = None,
+    metrics: Callable[[SpentEpsilon], object] | None = None,
 ) -> Iterator[LoggedTraining]:
     """Log the training of a privacy engine of Opacus under a plan.
 
     Entered before `make_private`, it observes what that returns; given an `optimizer` and the
     `data_loader` that were made before, it observes these.  In a distributed training only the
-    process that draws the noise, rank 0, writes.  Raises `InvalidInput` for what is no
+    process that draws the noise, rank 0, writes.  `metrics` is called after each step with what
+    is spent.  Raises `InvalidInput` for what is no
     optimizer of Opacus, and as `RunLog` and `RunLog.step` do.
     """
-    training = LoggedTraining(folder, plan)
+    training = LoggedTraining(folder, plan, metrics)
     try:
         if optimizer is not None:
             training.observe(optimizer, data_loader)
@@ -130,8 +132,13 @@ def logged(
 class LoggedTraining:
     """The observer of one training: what it replaced, and the log, once there is one."""
 
-    def __init__(self, folder: str | Path, plan: TrainingPlan) -> None:
-        self.folder, self.plan = Path(folder), plan
+    def __init__(
+        self,
+        folder: str | Path,
+        plan: TrainingPlan,
+        metrics: Callable[[SpentEpsilon], object] | None = None,
+    ) -> None:
+        self.folder, self.plan, self.metrics = Path(folder), plan, metrics
         self.log: RunLog | None = None
         self._restored: list[Callable[[], None]] = []
 
@@ -187,6 +194,7 @@ class LoggedTraining:
                 versions={"opacus": opacus_version, "torch": torch.__version__},
                 about=observed.about(),
                 private={"records": observed.records, "rate": observed.realised_rate},
+                metrics=self.metrics,
             )
         observed.attach(self.replace, self.log)
 

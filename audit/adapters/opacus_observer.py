@@ -29,12 +29,15 @@ class ObservedOptimizer:
 
     def __init__(self, optimizer: Any, data_loader: Any, module: Any, plan: TrainingPlan) -> None:
         self.optimizer, self.loader, self.module, self.plan = optimizer, data_loader, module, plan
-        self.sampler = getattr(data_loader, "batch_sampler", None)
+        self.sampler: Any = getattr(data_loader, "batch_sampler", None)
         self.records = len(data_loader.dataset) if hasattr(data_loader, "dataset") else None
         self.poisson = isinstance(
             self.sampler, (UniformWithReplacementSampler, DistributedUniformWithReplacementSampler)
         )
-        self.realised_rate = float(self.sampler.sample_rate) if self.poisson else None
+        self.realised_rate: float | None = None
+        if self.poisson:
+            assert self.sampler is not None
+            self.realised_rate = float(self.sampler.sample_rate)
         self.world = int(getattr(optimizer, "world_size", 1))
         self.noised = False
         self.parts = self.draws = 0
@@ -217,12 +220,13 @@ class ObservedOptimizer:
 def _public_rate(plan: TrainingPlan, realised: float) -> float:
     """Return a rate that is at least the realised one, and shows hardly anything of it.
 
-    It is the plan's wherever that suffices, and else that, doubled until it does.
+    It is the plan's wherever that suffices, and else that, doubled until it does: a plan's rate
+    is rounded up, never down.
     """
     if plan.rate is None:
         return realised  # the number of records is public, and so is what follows from it
     rate = plan.rate
-    while realised > rate * (1.0 + 1e-9):
+    while realised > rate:
         rate = min(1.0, 2.0 * rate)
     return rate
 

@@ -24,9 +24,10 @@ that the noise was drawn as stated, and that nothing else of the data was releas
 
 from __future__ import annotations
 
+import math
 import platform
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -38,6 +39,8 @@ from typing import Final, Literal, Self
 from ...accountant import events as ev
 from ...accountant import validate
 from ...accountant.errors import BudgetExceeded, InvalidInput
+from ...accountant.guarantee import Bounds
+from ...accountant.neighbours import as_neighbours
 from ...accountant.records import (
     Claim,
     Normaliser,
@@ -53,6 +56,7 @@ from ...accountant.records import (
 from ...fl.log import LogWriter
 from ...fl.log.hash_chain import LOG
 from ...fl.settings.logged_tables import LOOP_TABLE
+from .epsilon_by_step import EpsilonBySteps, SpentEpsilon
 from .training_plan import OBSERVER, PHASE, StepFacts, TrainingPlan
 
 SEALED_ITEMS: Final = ("batch_sizes", "skipped")
@@ -68,7 +72,8 @@ class RunLog:
     `plan` is public and fixed.  `randomness` says where the noise comes from: the operating system,
     an ordinary generator, or a seed.  `values` is how many numbers a step releases, if that is
     known.  `system` names the loop, `versions` what else it depends on, and `about` holds public
-    facts of the loop.  A folder whose log was cut off is taken up: everything announced is spent.
+    facts of the loop.  `metrics` is called after each step with what is spent, which is public.  A
+    folder whose log was cut off is taken up: everything announced is spent.
 
     Raises `InvalidInput` for a folder that holds something else, or the log of another plan, and
     `LogBroken` where a line cannot be written: then no noise may be drawn.
@@ -85,6 +90,7 @@ class RunLog:
         versions: Mapping[str, str] | None = None,
         about: Mapping[str, object] | None = None,
         private: Mapping[str, object] | None = None,
+        metrics: Callable[[SpentEpsilon], object] | None = None,
     ) -> None:
         # Positions in a stream of this process; a run that goes on has another.
         if not isinstance(plan, TrainingPlan):
@@ -102,6 +108,9 @@ class RunLog:
         self._sizes: list[int | None] = []
         self._skipped = 0
         self._closed = False
+        self._metrics, self._made, self._as_planned = metrics, 0, True
+        self._history: list[tuple[float, float, int]] = []
+        self._asked = EpsilonBySteps(plan.delta, as_neighbours(plan.neighbours))
         drawn = randomness or Randomness("operating-system")
         self._stream = secrets.token_hex(32)
         self._states: dict[str, int] = {}
@@ -139,6 +148,14 @@ class RunLog:
                 "Give the plan of its first line, or a new folder.",
             )
         self._spent = sum(intent.noise.draws for intent in progress.intents.values())
+        planned = StepFacts.of(self.plan).intent(self.plan, 1, 1)
+        for intent in progress.intents.values():
+            self._as_planned &= all(
+                getattr(intent, name) == getattr(planned, name)
+                for name in ("contribution", "sampling", "sensitivity")
+            ) and (intent.noise.std == planned.noise.std)
+            step = intent.event.event if isinstance(intent.event, ev.Repeat) else intent.event
+            self._count(*_as_counted(step), intent.noise.draws)
         self._number = progress.last_round
         self._releases = len(progress.releases)
 
@@ -169,9 +186,36 @@ class RunLog:
         could not be written.
         """
         self.announce(facts or self._stated(noise_multiplier, clip))
+        self._as_planned &= _divided_alike(self._facts, StepFacts.of(self.plan))
+        self._count(*_of_step(self._facts), 1)
         self._note(batch_size, skipped, state)
         # Whatever happens from here on is spent; a step that fails may have drawn its noise.
         yield
+        if self._metrics is not None:
+            self._metrics(self.spent())
+
+    def spent(self) -> SpentEpsilon:
+        """Return what the steps that were made have spent, after each step within 1 %.
+
+        Of samplers other than Poisson's it is what the whole plan proves, and infinite where a
+        step was off the plan and has no number by itself.
+        """
+        if self.plan.sampling in ("poisson", "none"):
+            bounds = self._asked.bounds(self._history)
+        elif self._as_planned:
+            bounds = Bounds(0.0, self.plan.promised)
+        else:
+            bounds = Bounds(0.0, math.inf)
+        left = max(self.plan.promised - bounds.upper, 0.0)
+        return SpentEpsilon(self._made, bounds.lower, bounds.upper, left)
+
+    def _count(self, noise: float, rate: float, steps: int) -> None:
+        self._made += steps
+        last = self._history[-1] if self._history else None
+        if last is not None and last[:2] == (noise, rate):
+            self._history[-1] = (noise, rate, last[2] + steps)
+        else:
+            self._history.append((noise, rate, steps))
 
     def _stated(self, noise_multiplier: float | None, clip: float | None) -> StepFacts:
         planned = StepFacts.of(self.plan)
@@ -297,6 +341,24 @@ class RunLog:
             self.close()
         else:
             self._writer.close()
+
+
+def _of_step(facts: StepFacts) -> tuple[float, float]:
+    """Return noise multiplier and rate of a step; no noise where no number holds by itself.
+
+    That is so without a bound or a public divisor, and where one unit moves others in a sample.
+    """
+    if not facts.bounded or facts.realised or facts.sampler not in ("poisson", "none"):
+        return 0.0, 1.0
+    rate = min(1.0, facts.rate * facts.batches) if facts.sampler == "poisson" else 1.0
+    return facts.noise / facts.bound, rate
+
+
+def _as_counted(step: ev.Event) -> tuple[float, float]:
+    """Return noise multiplier and rate of the event of a step that an intent announced."""
+    rate = step.rate if isinstance(step, ev.Poisson) else 1.0
+    noisy = step.event if isinstance(step, (ev.Poisson, ev.FixedSize)) else step
+    return (noisy.noise_multiplier if isinstance(noisy, ev.Gaussian) else 0.0), rate
 
 
 def _divided_alike(facts: StepFacts, planned: StepFacts) -> bool:

@@ -89,7 +89,7 @@ def log(_: typer.Context, asked: LogRequest) -> Report:
         result={
             **result(verified, edits),
             "models": None if replayed is None else replayed.to_json(),
-            "network": None if together is None else _network(together),
+            **({} if together is None else {"network": _network(together)}),
         },
         text=table([*_rows(verified, edits), *_models(replayed), *_together_rows(together)]),
         number=verified.head or "",

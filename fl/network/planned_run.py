@@ -132,8 +132,10 @@ def promise_of(prepared: PreparedRun) -> dict[str, str]:
         "values": str(prepared.width),
     }
     for phase in plan.phases:
-        noise = "none" if phase.noise_multiplier is None else repr(phase.noise_multiplier)
-        said[f"noise multiplier of {phase.name}"] = noise
+        multiplier = phase.noise_multiplier
+        said[f"noise multiplier of {phase.name}"] = (
+            "none" if multiplier is None else repr(multiplier)
+        )
     if isinstance(prepared.system, PrivateSystem):
         mechanism = prepared.system.mechanism(prepared.system.promise.noise_multiplier)
         noise, contribution = mechanism.noise(), mechanism.contribution

@@ -150,7 +150,12 @@ def planning_seat(party: records.Party, roster: Mapping[str, bytes]) -> ServerSe
     def nobody(*_: object) -> NoReturn:
         raise MissingParty("A run that is only planned asks no silo.")
 
-    return ServerSeat(party, roster, b"", nobody, nobody, nobody)
+    def exchange(
+        number: int, phase: str, asked: Mapping[int, Enquiry]
+    ) -> Mapping[int, tuple[bytes, ...]]:
+        return nobody(number, phase, asked)
+
+    return ServerSeat(party, roster, b"", nobody, exchange, nobody)
 
 
 class PlainSums:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.errors import BudgetExceeded, InvalidInput, Unsupported
 from privplan.accountant.records import Randomness
+from privplan.audit.adapters.training_plan import StepFacts
 from privplan.audit.attack import attack
 from privplan.audit.attack.report import AttackRequest
 from privplan.audit.budget import audit_budget
@@ -118,9 +120,21 @@ def same_noise(number: int) -> dict[str, Any]:
     return {"state": "ab" * 32} if number in (3, 140) else {"state": f"{number:064x}"}
 
 
+def differs(**changes: Any) -> Callable[[int], dict[str, Any]]:
+    """Return what a program that sees its loop says of it: facts that are not the plan's."""
+    seen = replace(StepFacts.of(plan()), **changes)
+    return lambda _: {"facts": seen}
+
+
 @pytest.mark.parametrize(
     ("facts", "found"),
     [
+        (differs(sampler="shuffled"), {"shuffled-as-poisson"}),
+        (differs(realised=True, divisor=None), {"realised-normaliser"}),
+        (differs(sampler="none", rate=1.0, bounded=False), {"private-bound"}),
+        (differs(rate=0.02), {"off-plan"}),
+        (differs(batches=2), {"off-plan"}),
+        (lambda number: differs(divisor=256.0 + number)(number), {"moving-normaliser"}),
         (lower_noise, {"off-plan", "more-rounds"}),
         (no_noise, {"no-noise", "off-plan"}),
         (larger_clip, {"adaptive-clip"}),
@@ -130,7 +144,7 @@ def same_noise(number: int) -> dict[str, Any]:
 def test_what_goes_wrong_in_a_loop_is_found(
     tmp_path: Path, facts: Callable[[int], dict[str, Any]], found: set[str]
 ) -> None:
-    folder = looped(tmp_path / "out", plan(), facts=facts)
+    folder = looped(tmp_path / "out", plan(steps=153), facts=facts)
     assert found <= errors(folder)
     assert not audit_budget(folder).supported
     assert pp.check(folder).verdict in ("false", "unproven")
@@ -272,3 +286,58 @@ def test_a_plan_above_its_promise_is_refused() -> None:
 def test_a_plan_is_no_dictionary(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="TrainingPlan"):
         pp.RunLog(tmp_path / "out", SETTINGS)  # type: ignore[arg-type]
+
+
+def test_metrics_say_after_each_step_what_is_spent(tmp_path: Path) -> None:
+    spent: list[Any] = []
+    planned = plan(steps=60, epsilon=1.0)
+    looped(tmp_path / "out", planned, metrics=spent.append)
+    assert [each.step for each in spent] == list(range(1, 61))
+    assert all(0.0 < each.lower <= each.upper <= each.lower * 1.01 for each in spent)
+    assert all(each.left == pytest.approx(1.0 - each.upper) for each in spent)
+    exact = pp.account(ev.Repeat(60, ev.Poisson(0.01, ev.Gaussian(1.0))), delta=1e-5).epsilon
+    assert spent[-1].lower <= exact.upper
+    assert spent[-1].upper >= exact.lower
+
+
+def test_metrics_of_a_loop_that_leaves_its_plan(tmp_path: Path) -> None:
+    spent: list[Any] = []
+    folder = looped(tmp_path / "out", plan(), facts=no_noise, metrics=spent.append, steps=101)
+    assert spent[98].upper < 1.0
+    assert math.isinf(spent[99].upper)
+    assert spent[99].left == 0.0
+    assert "no-noise" in errors(folder)
+
+
+def test_metrics_go_on_behind_a_run_that_was_cut_off(tmp_path: Path) -> None:
+    def fails(number: int) -> dict[str, Any]:
+        if number == 5:
+            raise RuntimeError("the machine failed")
+        return {}
+
+    with pytest.raises(RuntimeError):
+        looped(tmp_path / "out", plan(), facts=fails)
+    spent: list[Any] = []
+    looped(tmp_path / "out", plan(), steps=1, metrics=spent.append)
+    assert spent[0].step == 101
+    proven = pp.account(ev.Repeat(101, ev.Poisson(0.01, ev.Gaussian(1.0))), delta=1e-5)
+    assert spent[0].upper == pytest.approx(proven.epsilon.upper, rel=1e-3)
+
+
+def test_metrics_of_other_samplers_are_those_of_the_plan(tmp_path: Path) -> None:
+    spent: list[Any] = []
+    planned = plan(**{**OF_RECORDS, "batch": 256, "sampling": "fixed-size", "steps": 3})
+    looped(tmp_path / "out", planned, metrics=spent.append)
+    assert {each.upper for each in spent} == {planned.promised}
+    looped(
+        tmp_path / "less", planned, facts=lambda _: {"noise_multiplier": 0.9}, metrics=spent.append
+    )
+    assert math.isinf(spent[-1].upper)
+
+
+def test_a_loader_that_shuffles_has_no_number_after_a_step(tmp_path: Path) -> None:
+    """Counted as if nothing were drawn it would lose half: who leaves moves others."""
+    with pp.RunLog(tmp_path / "out", plan()) as log:
+        with log.step(facts=StepFacts(2.0, 2.0, "shuffled", 0.01, divisor=256.0)):
+            pass
+        assert math.isinf(log.spent().upper)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import privplan as pp
 from privplan.audit.verify import verify
 from privplan.fl.log import LogWriter
 from privplan.fl.log.hash_chain import LOG
@@ -273,3 +274,32 @@ def test_it_needs_no_numbers_and_no_extra(folder: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     assert done.stderr.strip() == "[]"
     assert json.loads(logs.lines_of(folder)[0])["run_id"] in done.stdout
+
+
+@pytest.mark.slow
+def test_the_commands_take_the_folder_of_a_loop_of_others(run: Run, tmp_path: Path) -> None:
+    """A log that `RunLog` wrote is checked, audited and reported, and not attacked."""
+    plan = pp.TrainingPlan(
+        steps=3,
+        noise_multiplier=1.0,
+        clip=1.0,
+        delta=1e-5,
+        rate=0.01,
+        rate_source="published",
+        steps_per_intent=2,
+    )
+    with pp.RunLog(tmp_path / "loop", plan) as log:
+        for size in (3, 5, 4):
+            with log.step(batch_size=size):
+                pass
+    for words in (("audit", "log"), ("audit", "budget"), ("check",)):
+        outcome = run(*words, "loop", "--json")
+        assert outcome.code == 0, outcome.err
+    assert outcome.json["result"]["verdict"] == "holds"
+    budget = run("audit", "budget", "loop").out
+    assert "3 of 3 rounds" not in budget
+    assert "2 of 2 rounds, closed" in budget
+    assert run("report", "loop", "-o", "loop.html").code == 0
+    attacked = run("audit", "attack", "loop", "--no-append")
+    assert attacked.code == 3
+    assert "privplan audit counts" in attacked.err

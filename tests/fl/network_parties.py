@@ -102,6 +102,7 @@ class Parties:
     folder: Path
     plan: NetworkPlan
     courier: Loopback
+    files: Mapping[str, Path] = field(default_factory=dict)
 
     @classmethod
     def of(cls, folder: Path, text: str, meddling: Meddling | None = None) -> Parties:
@@ -114,7 +115,9 @@ class Parties:
     def restart(self, silo: int) -> Guard:
         """Kill a guard, if there is one, and start it anew from its folder."""
         self.kill(silo)
-        guard = Guard(self.plan, self.folder / self.plan.silos[silo].name)
+        name = self.plan.silos[silo].name
+        files = [self.files[name]] if name in self.files else []
+        guard = Guard(self.plan, self.folder / name, files)
         self.courier.guards[silo] = guard
         return guard
 

@@ -28,7 +28,7 @@ RUNS = [
     ("delm-linear", "plain", 1),
     ("fedpower-power", "masked", 3),
     pytest.param("uldp-avg", "masked", 3),
-    pytest.param("fedavg", "plain", 3),
+    pytest.param("fedavg", "plain", 3, marks=pytest.mark.slow),
     pytest.param("fedavg", "masked", 3, marks=pytest.mark.slow),
     pytest.param("uldp-sgd", "plain", 3, marks=pytest.mark.slow),
     pytest.param("uldp-naive", "masked", 3, marks=pytest.mark.slow),

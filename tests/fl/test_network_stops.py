@@ -27,6 +27,7 @@ from privplan.fl.network.wire import (
 )
 
 from ..cases import for_each
+from ..sweeps import sweep
 from .network_parties import Loopback, Parties, config
 
 ROUNDS = 3
@@ -99,7 +100,7 @@ PHASES = [
 ]
 
 
-@for_each(("phase", "after"), PHASES)
+@for_each(("phase", "after"), sweep(PHASES, quick=3))
 def test_a_guard_that_is_killed_in_a_phase_is_spent_and_goes_on(
     tmp_path: Path, phase: str, after: bool
 ) -> None:

@@ -166,6 +166,8 @@ keys of claims on a ledger, so that a retry is the same claim
 the part of a silo in the name of a session, and the key of a party
     network/guard.py .crypto.keys.fresh
     network/journal.py .crypto.keys.fresh
+a secret between a supernode and its guard, in a demonstration
+    network/demo.py secrets secrets.token_bytes
 seeds of masks, from the operating system
     secagg/client.py .crypto.keys.fresh
 values that were released are split by noise on top of theirs, which protects nobody
