@@ -124,12 +124,13 @@ def hold_witnessed(
     for signed in heads:
         name = signed.statement.data_set
 
-        def agrees(connection: sa.Connection, signed: SignedStatement = signed) -> bool:
-            return bool(
-                present(connection, signer, signed.statement.data_set, signed.to_json())["agrees"]
-            )
+        def is_served(connection: sa.Connection, signed: SignedStatement = signed) -> bool:
+            name = signed.statement.data_set
+            present(connection, signer, name, signed.to_json())
+            # What was acknowledged before is charged, and no reason to stop again.
+            return Books.reading(connection, signer, name).behind is None
 
-        (answer,) = database.write([agrees])
+        (answer,) = database.write([is_served])
         if isinstance(answer, Refusal):
             raise InvalidInput(
                 f"A witness saw the data set {name}: {answer.what}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ FIRST_DAYS: Final = 90.0
 """How long a token that the operator issues is valid."""
 
 DEMO_DATA_SET: Final = "ward"
+
+STOPPED_BY: Final = (signal.SIGINT, signal.SIGTERM)
 
 MAX_CONNECTIONS: Final = 500
 """What is above is answered 503 at once."""
@@ -142,6 +145,16 @@ def _answer(
     from .app import application
 
     class Server(uvicorn.Server):
+        @contextlib.contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            """Stop on SIGINT and SIGTERM, and go on to what closes the database."""
+            before = {each: signal.signal(each, self.handle_exit) for each in STOPPED_BY}
+            try:
+                yield
+            finally:
+                for each, handler in before.items():
+                    signal.signal(each, handler)
+
         async def startup(self, sockets: Any = None) -> None:
             await super().startup(sockets=sockets)
             if self.started:
@@ -164,8 +177,7 @@ def _answer(
         ssl_keyfile=asked.certificate_key,
     )
     server = Server(config)
-    with contextlib.suppress(KeyboardInterrupt):
-        server.run()
+    server.run()
     if not server.started:
         raise InvalidInput(
             f"The service cannot answer at {asked.host}, port {asked.port}.",

@@ -321,6 +321,11 @@ def test_a_witnessed_head_stops_a_restored_backup_before_it_serves(tmp_path: Pat
         with pytest.raises(Refusal, match="older than what was seen"):
             ledger.claim()
         assert other.claim()["state"] == "claimed"
+        service.wrote(
+            lambda each: restoring.acknowledge(each, signer, ledger.name, "lost", None, OLGA)
+        )
+        assert hold_witnessed(service.database, signer, heads) == []
+        assert ledger.claim(LAPLACE, blocks=["a"])["state"] == "claimed"
 
 
 @for_each(
