@@ -111,10 +111,14 @@ class Connection:
                 time.sleep(_PAUSES_SECONDS[min(attempt, len(_PAUSES_SECONDS)) - 1])
             try:
                 with opener.open(request, timeout=self._timeout) as answer:
-                    return bytes(answer.read(MAX_ANSWER_BYTES))
+                    return _whole(answer)
             except urllib.error.HTTPError as error:
                 with error:
-                    problem = _problem(error.read(MAX_ANSWER_BYTES))
+                    try:
+                        problem = _problem(_whole(error))
+                    except (OSError, http.client.HTTPException):
+                        reason = "its answer was cut off"
+                        continue
                 if error.code not in _AGAIN:
                     kind = str(problem.get("type", ""))
                     refusal = ClaimRefused if kind.endswith(":budget") else LedgerRefused
@@ -138,6 +142,16 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 _direct = urllib.request.build_opener(_NoRedirect, urllib.request.ProxyHandler({}))
 _proxied = urllib.request.build_opener(_NoRedirect)
+
+
+def _whole(answer: Any) -> bytes:
+    """Return the body of an answer; `ConnectionError` where the connection ended before it did."""
+    data = bytes(answer.read(MAX_ANSWER_BYTES))
+    length = answer.headers.get("Content-Length")
+    # A read of at most so many bytes says nothing of an end that came too early.
+    if length is not None and length.isdigit() and len(data) < min(int(length), MAX_ANSWER_BYTES):
+        raise ConnectionError("the answer was cut off")
+    return data
 
 
 def _object(data: bytes) -> dict[str, Any]:

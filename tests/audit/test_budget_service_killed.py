@@ -92,7 +92,7 @@ def test_a_service_that_is_killed_keeps_what_it_acknowledged(kills: int, tmp_pat
             service.kill()
             service.start()
         clients.join()
-        assert clients.troubles == []
+        assert clients.troubles == [], clients.troubles
         audited = service.audited([each["receipt"] for each in clients.answers])
         ids = [each["id"] for each in clients.answers]
         assert len(set(ids)) == len(ids) == sum(audited.claims.values())
@@ -150,7 +150,7 @@ def test_a_full_disk_acknowledges_nothing_that_is_not_kept(tmp_path: Path) -> No
         resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE, room)
         clients = Clients(service, PRICED, 2)
         clients.join()
-        assert clients.troubles == []
+        assert clients.troubles == [], clients.troubles
         answers += clients.answers
         audited = service.audited([each["receipt"] for each in answers])
         assert len({each["id"] for each in answers}) == sum(audited.claims.values())
@@ -191,7 +191,7 @@ def test_sixty_four_clients_spend_to_the_cap_and_not_beyond(store: str, tmp_path
         service = stack.enter_context(serving(database, tmp_path / "keys"))
         clients = Clients(service, event, 64)
         clients.join()
-        assert clients.troubles == []
+        assert clients.troubles == [], clients.troubles
         audited = service.audited([each["receipt"] for each in clients.answers])
         ids = {each["id"] for each in clients.answers}
         assert len(ids) == len(clients.answers) == sum(audited.claims.values())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socket
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -122,6 +124,32 @@ def test_what_does_not_say_how_it_was_made_is_not_claimed(source: object, says: 
 def test_an_address_that_would_show_a_token_is_refused(url: str) -> None:
     with pytest.raises(InvalidInput, match="url"):
         pp.Ledger(url, "secret")
+
+
+@for_each("status", [b"201 Created", b"409 Conflict"])
+def test_an_answer_that_is_cut_off_is_asked_for_again(status: bytes) -> None:
+    """As by a service that is killed while it answers."""
+    whole = b'{"type": "urn:privplan:ledger:budget", "id": "x"}'
+    sent = [whole[:9], whole]
+
+    def answer(listening: socket.socket) -> None:
+        for body in sent:
+            accepted, _ = listening.accept()
+            with accepted:
+                accepted.recv(2**16)
+                head = b"HTTP/1.1 " + status + b"\r\nContent-Length: %d\r\n\r\n" % len(whole)
+                accepted.sendall(head + body)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=answer, args=(listening,))
+        thread.start()
+        connection = Connection(f"http://127.0.0.1:{listening.getsockname()[1]}", "x")
+        if status.startswith(b"201"):
+            assert connection.post("/v1/claims", {}, "k")["id"] == "x"
+        else:
+            with pytest.raises(BudgetExceeded):
+                connection.post("/v1/claims", {}, "k")
+        thread.join()
 
 
 def test_a_run_claims_its_plan_and_closes_with_its_head(site: Site, tmp_path: Path) -> None:
