@@ -382,15 +382,6 @@ def test_a_data_set_is_opened_once(ledger: Ledger) -> None:
         ledger.service.open_data_set(ledger.terms, OLGA)
 
 
-def test_a_second_server_of_one_file_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "ledger.db"
-    database = Database(str(path))
-    with pytest.raises(InvalidInput, match="served by another process"):
-        Database(str(path))
-    database.close()
-    Database(str(path)).close()
-
-
 def test_tables_of_a_newer_version_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "ledger.db"
     Database(str(path)).close()
