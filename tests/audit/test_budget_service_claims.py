@@ -257,6 +257,15 @@ def test_a_verdict_above_that_states_no_size_freezes(ledger: Ledger) -> None:
     assert ledger.step("begin", waiting)["state"] == "begun"
 
 
+def test_a_verdict_above_with_an_event_that_costs_no_more_freezes(ledger: Ledger) -> None:
+    claim = ledger.claim(begin=True)["id"]
+    ledger.step("release", claim, None)
+    event = ledger.service.audit_price(claim, ev.Laplace(9.0).to_json(), AUDITOR)
+    ledger.step("audit", claim, "above", *event, actor=AUDITOR)
+    assert ledger.shown()["frozen"]
+    assert ledger.audited().problem is None
+
+
 def test_caps_move_by_four_eyes(ledger: Ledger) -> None:
     proposal = ledger.owner("propose_cap", 2.0, "less")["proposal"]
     with pytest.raises(Refusal, match="does not approve"):
