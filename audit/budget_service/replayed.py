@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from ...accountant import events as ev
 from ...accountant.errors import PrivplanError
-from ...accountant.odometer import price
+from ...accountant.odometer.pricing import whole_price
 from ...fl.log.hash_chain import START, canonical
 from .balances import Vector, above, minus, of_texts, part, plus, price_vector, within, zero
 from .names import MAX_BLOCKS, name_of, names_of
@@ -126,7 +126,7 @@ class ReplayedHistory:
         if text not in self._prices:
             try:
                 charged, _ = as_charged(ev.from_json(dict(event)), stated, terms)
-                units = price(charged, terms.currency, terms.neighbours)
+                units = whole_price(charged, terms.currency, terms.neighbours)
             except PrivplanError as error:
                 raise Contradiction(f"its event has no price: {error.what}") from None
             self._prices[text] = price_vector(units)

@@ -151,6 +151,16 @@ def test_a_key_stands_for_one_claim(ledger: Ledger) -> None:
     assert ledger.claim(key="k1", actor=EVE)["id"] != first["id"]
 
 
+def test_a_key_answers_in_the_state_that_its_claim_has_now(ledger: Ledger) -> None:
+    first, other = ledger.claim(key="now1")["id"], ledger.claim(key="now2")["id"]
+    ledger.step("begin", first)
+    assert ledger.claim(key="now1")["state"] == "begun"
+    ledger.step("cancel", other)
+    with pytest.raises(Refusal, match="was cancelled") as refusal:
+        ledger.claim(key="now2")
+    assert (refusal.value.status, refusal.value.more) == (409, {"state": "cancelled"})
+
+
 def test_a_refusal_is_not_remembered_under_its_key(ledger: Ledger) -> None:
     large = ledger.claim(ev.Repeat(5, LAPLACE))["id"]
     with pytest.raises(BudgetRefusal):
