@@ -156,6 +156,7 @@ def _answer(
     import uvicorn
 
     from .app import application
+    from .slow_senders import ImpatientProtocol
 
     class Server(uvicorn.Server):
         @contextlib.contextmanager
@@ -187,6 +188,7 @@ def _answer(
         log_level="error",
         server_header=False,
         lifespan="off",
+        http=ImpatientProtocol,
         limit_concurrency=MAX_CONNECTIONS,
         timeout_graceful_shutdown=GRACE_SECONDS,
         ssl_certfile=asked.certificate,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,9 @@ from typer.testing import CliRunner
 
 from privplan.accountant.errors import InvalidInput
 from privplan.audit.budget_service.database import Database
+from privplan.audit.budget_service.serving import MAX_CONNECTIONS
 from privplan.cli.main import app
+from privplan.fl.ledger_client.connection import Connection
 
 from .ledger_processes import claim_body, serving
 from .ledger_services import LAPLACE, Ledger, served
@@ -60,14 +64,24 @@ def test_a_copy_of_the_file_alone_is_no_empty_ledger(tmp_path: Path) -> None:
     Database(str(copy)).close()
 
 
-def test_a_service_that_is_told_to_stop_leaves_everything_in_its_file(tmp_path: Path) -> None:
+def test_half_requests_keep_a_service_neither_from_answering_nor_from_stopping(
+    tmp_path: Path,
+) -> None:
     keys, path = tmp_path / "keys", tmp_path / "ledger.db"
     keys.mkdir()
     with serving(str(path), keys) as service:
-        service.client().post("/v1/claims", claim_body(LAPLACE), "first")
+        with ExitStack() as stack:
+            for _ in range(MAX_CONNECTIONS + 5):
+                half = stack.enter_context(socket.create_connection(("127.0.0.1", service.port)))
+                half.send(b"GET /v1/data-sets HTTP/1.1\r\nHost:")
+            url = f"http://127.0.0.1:{service.port}"
+            client = Connection(url, service.analyst, timeout=10.0, attempts=1)
+            client.post("/v1/claims", claim_body(LAPLACE), "first")
+            service.stop()
         stopped = service.process
     assert stopped is not None
     assert stopped.returncode == 0
+    # Everything stands in the file: nothing is left in the journal.
     assert not path.with_name("ledger.db-wal").exists()
     copy = tmp_path / "copy.db"
     shutil.copyfile(path, copy)
