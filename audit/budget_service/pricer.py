@@ -27,6 +27,9 @@ MAX_WAITING: Final = 8
 MAX_WAITING_OF_ALL: Final = 20
 """How many events of one holder, and of all, wait for their turn: half of the service's threads."""
 
+MORE_FOR_NEW_HOLDERS: Final = 10
+"""So many more may wait of holders who have none waiting, so that a few do not keep all away."""
+
 MAX_KEPT: Final = 10_000
 MAX_PRICED_BYTES: Final = 2**25
 """How many prices are kept, and how many bytes their events may have together."""
@@ -159,7 +162,8 @@ class Pricer:
                     "One holder has one event priced at a time.",
                     "Ask again with the same key.",
                 )
-            if sum(count for _, count in self._busy.values()) >= MAX_WAITING_OF_ALL:
+            most = MAX_WAITING_OF_ALL + (0 if waiting else MORE_FOR_NEW_HOLDERS)
+            if sum(count for _, count in self._busy.values()) >= most:
                 raise Refusal(
                     503,
                     "busy",

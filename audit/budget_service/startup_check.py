@@ -16,7 +16,7 @@ from ...fl.log.hash_chain import START
 from .audited import taken
 from .books import Books, terms_of
 from .database import Database
-from .replayed import Contradiction
+from .replayed import Contradiction, ReplayedHistory
 from .signer import Signer
 from .startup_rows import HistoryWithContents, require_rows
 from .tables import blocks, claims, data_sets, entries, presented, projects, proposals
@@ -37,6 +37,7 @@ def require_consistent(database: Database, signer: Signer) -> list[str]:
         for name, seq in connection.execute(roots.order_by(data_sets.c.id)).all():
             if seq >= MAX_CHECKED_ENTRIES:
                 skipped.append(name)
+                _check_terms(connection, Books.reading(connection, signer, name))
             else:
                 _check(connection, Books.reading(connection, signer, name))
         _require_parents(connection)
@@ -54,6 +55,18 @@ def _require_parents(connection: sa.Connection) -> None:
             raise _inconsistent(
                 "some data set", f"a row of `{column.table.name}` is of none that has a history"
             )
+
+
+def _check_terms(connection: sa.Connection, books: Books) -> None:
+    """Hold what events are priced by against the first entry, where the others are too many."""
+    asked = sa.select(entries.c.line).where(entries.c.data_set_id == books.id, entries.c.seq == 0)
+    first = ReplayedHistory(reprice=False)
+    try:
+        taken(str(connection.execute(asked).scalar()).encode("ascii", "replace"), 0, START, first)
+        if books.terms != first.open_terms:
+            raise Contradiction("its tables have other terms than its history")
+    except Contradiction as error:
+        raise _inconsistent(books.name, str(error)) from None
 
 
 def _check(connection: sa.Connection, books: Books) -> None:

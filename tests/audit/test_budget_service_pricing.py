@@ -80,9 +80,10 @@ def test_those_who_wait_for_a_price_leave_threads_to_others(
         go.wait(30)
         return {"failed": True}
 
-    def ask(number: int) -> None:
+    def ask(number: int, holder: str | None = None) -> None:
+        event = ev.Laplace(2.0 + number).to_json()
         try:
-            pricer.price(TERMS, ev.Laplace(2.0 + number).to_json(), None, f"h{number % 6}")
+            pricer.price(TERMS, event, None, holder or f"h{number % 6}")
         except Refusal as refusal:
             refused.append((refusal.status, refusal.word))
 
@@ -95,11 +96,21 @@ def test_those_who_wait_for_a_price_leave_threads_to_others(
     while len(refused) < len(threads) - most and time.monotonic() < end:
         time.sleep(0.001)
     waiting = sum(thread.is_alive() for thread in threads)
+    # Whoever has none waiting still has a turn; and not everybody who says so.
+    others = [
+        threading.Thread(target=ask, args=(100 + number,), kwargs={"holder": f"new{number}"})
+        for number in range(20)
+    ]
+    for thread in others:
+        thread.start()
+    more = pricing.MORE_FOR_NEW_HOLDERS
+    while len(refused) < len(threads) - most + len(others) - more and time.monotonic() < end:
+        time.sleep(0.001)
     go.set()
-    for thread in threads:
+    for thread in (*threads, *others):
         thread.join()
     assert waiting <= most
-    assert refused.count((503, "not-priced")) == most
+    assert refused.count((503, "not-priced")) == most + more
     assert set(refused) <= {(503, "busy"), (429, "busy"), (503, "not-priced")}
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from privplan.accountant.errors import InvalidInput
-from privplan.audit.budget_service import owners, restoring
+from privplan.audit.budget_service import owners, restoring, startup_check
 from privplan.audit.budget_service.database import Database
 from privplan.audit.budget_service.signer import Signer
 from privplan.audit.budget_service.startup_check import require_consistent
@@ -63,6 +63,20 @@ def _started(path: Path, signer: Signer) -> list[str]:
 
 def test_tables_that_follow_from_their_histories_are_served(kept: tuple[Path, Signer]) -> None:
     assert _started(*kept) == []
+
+
+def test_what_is_too_long_to_be_added_up_is_priced_by_the_terms_of_its_history(
+    kept: tuple[Path, Signer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(startup_check, "MAX_CHECKED_ENTRIES", 0)
+    copy = tmp_path / "ledger.db"
+    shutil.copyfile(kept[0], copy)
+    assert len(_started(copy, kept[1])) == 2
+    with sqlite3.connect(copy) as connection:
+        connection.execute("update data_set set terms = replace(terms, '8.0', '4000.0')")
+    connection.close()
+    with pytest.raises(InvalidInput, match="changed from outside"):
+        _started(copy, kept[1])
 
 
 @for_each(
