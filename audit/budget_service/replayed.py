@@ -18,7 +18,7 @@ from ...fl.log.hash_chain import START, canonical
 from .balances import Vector, above, minus, of_texts, part, plus, price_vector, within, zero
 from .names import MAX_BLOCKS, name_of, names_of
 from .replayed_fields import epsilon_in, key_in, number_in, share_in, text_in
-from .restored_gap import charged_in, gap, refunds, too_few
+from .restored_gap import charged_in, gap, refunds, too_few, too_late
 from .signer import SignedStatement, Statement, rotation_message, signature_holds
 from .stating import as_charged
 from .terms import Terms
@@ -81,6 +81,7 @@ class ReplayedHistory:
     limited: dict[tuple[str, str], Vector] = field(default_factory=dict)
     proposals: dict[str, tuple[str, str]] = field(default_factory=dict)
     must_freeze: str | None = None
+    _behind_since: int = 0
     _retired: dict[str, int] = field(default_factory=dict)
     _prices: dict[str, Vector] = field(default_factory=dict)
 
@@ -279,6 +280,7 @@ class ReplayedHistory:
         self.frozen, self.must_freeze = kind == "freeze", None
 
     def _behind(self, record: Mapping[str, Any], _: str) -> None:
+        self._behind_since = self._behind_since if self.behind else record["seq"]
         self.behind = True
         self.seen.add((number_in(record["seen"]), key_in(record["seen_hash"])))
 
@@ -304,9 +306,12 @@ class ReplayedHistory:
             number_in(histories)
         charged = charged_in(record["charged"], size)
         if self.reprice:  # who replays a part has not the whole to look into
+            last = record["restored_at"]
+            if last is not None and too_late(number_in(last), self._behind_since, statements):
+                raise Contradiction("a backup ended before the entry that somebody states")
             if too_few(histories, statements, self.acknowledged):
                 raise Contradiction("statements are of more lost histories than are charged")
-            shared, given_back = self._of_backup(record["restored_at"])
+            shared, given_back = self._of_backup(last)
             needed = gap(size, statements, shared, given_back, histories)
             for name in needed.keys() & self.spent.keys():
                 if not _no_more(needed[name], charged.get(name, zero(size))):

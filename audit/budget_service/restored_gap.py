@@ -68,6 +68,15 @@ def too_few(
     return histories < max(Counter(seq for seq, _ in hashes).values(), default=0)
 
 
+def too_late(restored_at: int, behind_since: int, conflicting: Sequence[Statement]) -> bool:
+    """Return whether a backup did not end at an entry: a statement shows that it ended before.
+
+    A statement of another hash parted from this history at its own entry at the latest, and the
+    history that is behind was restored before it says so.
+    """
+    return restored_at >= min([behind_since, *(each.seq for each in conflicting)])
+
+
 def refunds(
     size: int,
     waiting: Mapping[str, tuple[Sequence[str], Vector]],

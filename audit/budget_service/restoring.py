@@ -24,7 +24,7 @@ from .database import Database
 from .names import Refusal
 from .owners import reason_of, shown
 from .replayed import ReplayedHistory
-from .restored_gap import covered, gap, parted, refunds, too_few
+from .restored_gap import covered, gap, parted, refunds, too_few, too_late
 from .signer import SignedStatement, Signer, Statement
 from .tables import claims, entries, presented
 
@@ -85,10 +85,11 @@ def acknowledge(
     shared, given_back = {}, {}
     if restored_at is not None:
         last = validate.count_from(0, restored_at=restored_at)
-        if last >= _first_behind(connection, books):
+        if too_late(last, _first_behind(connection, books), conflicting):
             raise InvalidInput(
-                f"`restored_at` must be before the entry that says that {books.name} is behind.",
-                "The backup ended before it was restored.",
+                f"`restored_at` must be before the entry that says that {books.name} is behind, "
+                "and before the entry of each statement that was presented.",
+                "The backup ended before it was restored, and before the lost history went on.",
                 "Give the number of the last entry of the backup, or leave it out.",
             )
         backup = ReplayedHistory(reprice=False)

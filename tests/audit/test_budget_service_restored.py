@@ -202,6 +202,29 @@ def test_an_acknowledgement_without_what_was_seen_is_contradicted(lost: LostHist
     assert "without what was seen" in str(audit_history(rewritten(lines, emptied)).problem)
 
 
+def test_a_backup_did_not_end_after_the_lost_history_went_on(lost: LostHistories) -> None:
+    (first,) = lost.lost(SMALL)
+    with lost.served():
+        lost.ledger.claim(SMALL)
+        lost.present(first)
+        whole = json.loads(lost.ledger.lines()[-1])["seq"]
+        for late in (lost.seq + 1, whole):
+            lost.seq, kept = late, lost.seq
+            with pytest.raises(InvalidInput, match="`restored_at` must be before"):
+                lost.acknowledge()
+            lost.seq = kept
+        lost.acknowledge()
+        lines = lost.ledger.lines()
+        assert audit_history(lines).problem is None
+    for late in (lost.seq + 1, whole, 10**6):
+
+        def later(_: int, record: dict[str, Any], late: int = late) -> None:
+            if record["type"] == "restore":
+                record.update(restored_at=late, charged={})
+
+        assert "a backup ended before" in str(audit_history(rewritten(lines, later)).problem)
+
+
 def test_a_key_that_named_its_successor_says_nothing_of_later_entries(tmp_path: Path) -> None:
     path, old, new = tmp_path / "ledger.db", Signer.fresh(), Signer.fresh()
     with served(path, old) as service:
