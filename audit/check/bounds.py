@@ -22,6 +22,7 @@ from .checked_run import CheckedRun
 from .completions.completion import Completion
 from .concentrated import concentrated_bounds, squared_bounds
 from .events import run_events
+from .grouped_events import groups_are_users
 from .noise_draws import LackingFacts, about_clip, without_noiseless
 from .pinned_run import PinnedRun
 from .stated_event import (
@@ -313,6 +314,7 @@ def _shows_nothing_for_certain(run: PinnedRun) -> bool:
     several = settings.unit == "user" and (settings.records_per_user or 1) > 1
     # An event does not say whether the records of a user are clipped each or together.
     together = run.event is not None and several and settings.clip_bounds != "record"
+    together = together and not (run.event is not None and groups_are_users(run, run.event))
     return divided or together or run.weights == "unequal" or run.shows_nothing
 
 

@@ -251,6 +251,9 @@ def _lower_end(
     if any(part.alone for parts in every for part in parts):
         ends = [_lower_composed(run, parts, aside, grouped=False) for parts in every]
         return tuple(dict.fromkeys(ends))
+    if run.event is not None and run.settings.sampled == "users":
+        # Records of a user that are drawn together are no group of drawn records.
+        return (_lower_composed(run, every[-1], aside, grouped=False),)
     ends = [_lower_composed(run, parts, aside) for parts in every]
     if isinstance(of_unit(run, every[-1][0].event), ev.Group):
         ends.append(_lower_composed(run, every[-1], aside, grouped=False))
