@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +16,7 @@ from scipy.stats import binom
 from privplan import check
 from privplan.accountant import events as ev
 from privplan.audit.check.check_result import CheckResult
+from privplan.audit.reproduction.renyi_values import without_replacement_curve
 
 from ..cases import for_each
 from .completion_runs import WITHIN, ends
@@ -180,3 +182,86 @@ def test_batches_that_hold_everything_are_no_draws_with_replacement(tmp_path: Pa
     twice = pld.from_gaussian_mechanism(2.5 / math.sqrt(10.0))
     truth = float(twice.get_epsilon_for_delta(1e-5))
     assert ends(result) == pytest.approx((truth, truth), rel=WITHIN)
+
+
+def claimed_in(tmp_path: Path, event: ev.Event, name: str, value: float, **facts: Any) -> Any:
+    path = tmp_path / "event.json"
+    path.write_text(json.dumps(event.to_json()))
+    facts = {"neighbours": "add-remove", "unit": "record", **facts}
+    return check({"claim": {name: value}}, str(path), **facts)
+
+
+@for_each(
+    "event, rho",
+    [
+        (ev.ZCDP(0.1), 0.1),
+        (ev.Repeat(3, ev.Pure(0.5)), 3 * 0.125),
+        (ev.Group(2, ev.ZCDP(0.1)), 0.4),
+        (ev.Compose((ev.Gaussian(2.0), ev.Laplace(4.0))), 0.125 + 1 / 32),
+        (ev.Repeat(5, ev.Poisson(0.1, ev.Laplace(4.0))), 5 / 32),
+    ],
+)
+def test_rho_of_an_event_adds_up(tmp_path: Path, event: ev.Event, rho: float) -> None:
+    assert claimed_in(tmp_path, event, "rho", rho * 1.001).verdict.startswith("holds")
+    below = claimed_in(tmp_path, event, "rho", rho / 2.0)
+    assert below.verdict == "unproven"
+    assert ends(below) == pytest.approx((0.0, rho), rel=1e-9)
+
+
+def test_rho_of_an_event_counts_users_relations_and_releases(tmp_path: Path) -> None:
+    event = ev.Repeat(4, ev.Group(3, ev.Gaussian(5.0)))
+    sums, score = 4 * 9 / 50.0, 9 / (2 * 81.0)
+    released = claimed_in(tmp_path, event, "rho", 1.0, unit="user", releases=[ONCE])
+    assert ends(released)[1] == pytest.approx(sums + score, rel=1e-9)
+    replaced = claimed_in(tmp_path, event, "rho", 1.0, neighbours="replace-one")
+    assert ends(replaced)[1] == pytest.approx(4 * sums, rel=1e-9)
+    of_users = claimed_in(
+        tmp_path, ev.Compose((ev.Laplace(5.0),)), "rho", 1.0, **BY_RECORD, method="full"
+    )
+    assert ends(of_users)[1] == pytest.approx(9 / 50.0, rel=1e-9)
+    twice = claimed_in(tmp_path, event, "rho", 1.0, restarts=2)
+    assert ends(twice)[1] == pytest.approx(2 * sums, rel=1e-9)
+
+
+def test_mu_of_an_event_is_known_of_gaussian_noise(tmp_path: Path) -> None:
+    gaussian = claimed_in(tmp_path, ev.Group(3, ev.Gaussian(5.0)), "mu", 0.61)
+    assert gaussian.verdict.startswith("holds")
+    assert ends(gaussian)[1] == pytest.approx(0.6, rel=1e-9)
+    for event in (ev.ZCDP(0.1), ev.Compose((ev.Gaussian(5.0), ev.Laplace(9.0)))):
+        other = claimed_in(tmp_path, event, "mu", 3.0)
+        assert other.verdict == "unproven"
+        assert "known of Gaussian noise only" in other.lacks
+
+
+@for_each(
+    "event, facts",
+    [
+        (ev.Approximate(1.0, 1e-6), {}),
+        (ev.Repeat(3, ev.Poisson(0.1, ev.Laplace(2.0))), {"method": "fixed-size", "records": 100}),
+        (ev.Poisson(0.1, ev.Laplace(2.0)), {"accumulation": 4}),
+    ],
+)
+def test_rho_that_is_not_known_is_unproven_and_says_why(
+    tmp_path: Path, event: ev.Event, facts: dict[str, Any]
+) -> None:
+    result = claimed_in(tmp_path, event, "rho", 100.0, **facts)
+    assert result.verdict == "unproven"
+    assert "rho is known of" in result.lacks
+
+
+def test_a_row_of_some_runs_is_inside_of_what_is_proven_of_all() -> None:
+    """At least 90 replied in each round: more of them in other rounds only add noise."""
+    facts = {"noise_multiplier": 1.1, "steps": 40, "method": "poisson", "unit": "user"}
+    facts |= {"users": 1_000, "batch": 100, "expected_replies": 100, "replies": 90}
+    result = check(claimed=3.0, delta=1e-5, neighbours="add-remove", **facts)
+    lower, upper = ends(result)
+    assert len(result.completions) == 2
+    for row in result.completions:
+        assert lower <= row.bounds.lower <= row.bounds.upper <= upper < math.inf
+
+
+@for_each("noise", [1e-160, 1e-154])
+def test_noise_too_little_for_any_number_warns_nobody(noise: float) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        without_replacement_curve(noise, 0.1)
