@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ...description.run_description import ExtraRelease
+from ..grouped_events import bounds_users
 from ..pinned_run import PinnedRun
 from ..stated_event import samplers_of
 from .completion import Alternative, Choice, End
@@ -154,9 +155,9 @@ def _with_event(run: PinnedRun, end: End) -> PinnedRun:
 
     Whole users that are drawn, with each record clipped, can lose more than a group of records.
     """
-    settings = run.settings
-    of_records = (settings.clip_bounds, settings.sampled) == ("record", "records")
-    if end == "least" or of_records or run.event is None or not samplers_of(run.event):
+    if end == "least" or run.event is None or not samplers_of(run.event):
+        return run
+    if bounds_users(run, run.event):
         return run
     why = "The stated event does not say whether users or records are drawn, and what is clipped."
     return replace(run, unbounded=why)
