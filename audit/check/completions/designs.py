@@ -59,13 +59,16 @@ def _designs(run: PinnedRun, end: End) -> Iterator[Alternative]:
 def may_be_of_users(run: PinnedRun) -> bool:
     """Return whether protected records may be drawn, or clipped, with those of their user."""
     settings = run.settings
-    if run.event is not None or settings.clients_rate is not None or run.records_of_user == 1:
+    if run.event is not None or run.records_of_user == 1:
         return False
-    if settings.sampled == "users" or run.among_users or run.records_of_user is not None:
+    if settings.sampled == "users" or run.records_of_user is not None:
+        return True
+    if run.among_users and settings.clients_rate is None:
         return True
     # By convention (`record-clip`) a record is by itself, if nothing else is said.
     said = settings.sampled is not None or settings.clip_bounds is not None
-    return settings.users is not None and said
+    holders = (settings.users, settings.silos, settings.clients_rate)
+    return said and any(each is not None for each in holders)
 
 
 def _of_records(run: PinnedRun) -> PinnedRun:
@@ -141,7 +144,10 @@ def _of_silos(run: PinnedRun) -> Iterator[Alternative]:
         yield _at_rate(pinned, 1.0) if settings.rate is None and follows(run) else pinned, None
         return
     if settings.clients_rate is not None:
-        yield _pinned(run, of_silos), None
+        # Clients may be users of the silos, if any of these, or of their records, are counted.
+        whole = settings.users is None and settings.rate is None and settings.batch is None
+        whole |= run.event is not None
+        yield _pinned(run, of_silos if whole else replace(of_silos, drawn="users")), None
         return
     by_records = counts_records(run)
     may_be_silos = "sampling.batch" in run.stated and not by_records and settings.users is None
