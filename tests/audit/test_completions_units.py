@@ -29,8 +29,10 @@ def test_what_the_clip_bounds_decides_for_users_of_many_records() -> None:
     assert result.verdict == "unverifiable"
     # Inside of a client its records may all be drawn, or none that counts.
     spans(result, 0.0, 2010.66)
-    assert len(result.completions) == 4
-    spans(of(0.8, **USERS, clip_bounds="unit"), truth(2.0, 0.1, 10), truth(2.0, 0.1, 10))
+    assert len(result.completions) == 6
+    spans(of(0.8, **USERS, clip_bounds="unit"), 0.0, truth(2.0, 0.1, 10))
+    told = of(0.8, **USERS, clip_bounds="unit", sampled="users")
+    spans(told, truth(2.0, 0.1, 10), truth(2.0, 0.1, 10))
     records = of(0.8, **USERS, clip_bounds="record", sampled="records")
     assert records.proven is not None
     assert records.proven.upper == pytest.approx(2010.66, rel=1e-3)

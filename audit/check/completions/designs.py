@@ -145,8 +145,8 @@ def _of_silos(run: PinnedRun) -> Iterator[Alternative]:
         return
     if settings.clients_rate is not None:
         # Clients may be users of the silos, if any of these, or of their records, are counted.
-        whole = settings.users is None and settings.rate is None and settings.batch is None
-        whole |= run.event is not None
+        said = (settings.users, settings.sampled, settings.rate, settings.batch)
+        whole = all(each is None for each in said) or run.event is not None
         yield _pinned(run, of_silos if whole else replace(of_silos, drawn="users")), None
         return
     by_records = counts_records(run)
@@ -212,11 +212,7 @@ def _of_users(run: PinnedRun, end: End) -> Iterator[Alternative]:
             design = replace(design, drawn="records")
         yield _drawn_users(_pinned(run, design), end), None
         return
-    by_clients = settings.clients_rate is not None and settings.rate is None
     for drawn, clipped, choice in _product(run):
-        # Who draws clients, and clips each as a whole, draws users.
-        if by_clients and settings.sampled is None and (clipped, drawn) == ("unit", "records"):
-            continue
         design = replace(_as_stated(run.with_settings(sampled=drawn)), clipped=clipped)
         pinned = _pinned(run, design, sampled=drawn, clip_bounds=clipped)
         if drawn == "users":

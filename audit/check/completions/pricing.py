@@ -57,8 +57,8 @@ def _inside_or_besides(run: PinnedRun, end: End) -> Choice | None:
     """Return what is open of records that are drawn inside of clients at a rate nobody said."""
     if not drawn_inside(run):
         return None
-    says = "all" if end == "most" else "none, that is shown,"
-    return Choice("sampling.rate", f"{says} of a client's records are drawn with it")
+    says = "all of a client's records are" if end == "most" else "none of a client's records is"
+    return Choice("sampling.rate", f"{says} drawn with it")
 
 
 def _is_of_open_clients(run: PinnedRun, end: End) -> bool:
@@ -242,7 +242,7 @@ def _users(run: PinnedRun, records: int, end: End) -> PinnedRun:
     if drawn == "users":
         run = at_higher_rate(run) if end == "most" else _at_lower_rate(run)
         settings = run.settings
-    inside = clipped == "record" and drawn_inside(run)
+    inside = drawn_inside(run)
     if clipped == "record" and drawn == "records" and not inside:
         if end == "least":
             # All records of a user may move a release by one norm together.
@@ -259,7 +259,7 @@ def _users(run: PinnedRun, records: int, end: End) -> PinnedRun:
         whole = replace(whole, phases=phases, clients_rate=None)
     if clipped == "record":
         return _moved_by_all(replace(run, settings=whole), records, end)
-    if drawn == "users":
+    if drawn == "users" or inside:
         return _with_clients(replace(run, settings=whole), end)
     if end == "least":
         # Users of a single record are data, too.
