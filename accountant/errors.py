@@ -90,6 +90,10 @@ class LogBroken(PrivplanError):
     """The log of a run could not be written, so nothing more may be drawn or released."""
 
 
+class ServiceFault(PrivplanError):
+    """A service refused, did not answer, or could not store it: what rests on it was not done."""
+
+
 class ProtocolFault(PrivplanError):
     """A party sent what the protocol does not allow, so it was stopped for everybody.
 

@@ -308,5 +308,5 @@ def test_a_claim_that_is_false_may_not_be_true() -> None:
     proof: Any = SimpleNamespace(class_lower=2.0)
     for standing, fires in (("false", False), ("holds", False), ("unproven", True)):
         claim = SimpleNamespace(highest=1.0)
-        case: Any = SimpleNamespace(proof=proof, claim=claim, standing=standing)
+        case: Any = SimpleNamespace(proof=proof, claim=claim, status=standing)
         assert (accounting.not_from_this_number(case) is not None) == fires

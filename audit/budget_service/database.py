@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 
 import sqlalchemy as sa
 
-from ...accountant.errors import InvalidInput, MissingExtra, PrivplanError
+from ...accountant.errors import InvalidInput, MissingExtra, ServiceFault
 from .database_file import DatabaseFile
 from .names import Refusal
 from .tables import data_sets
@@ -31,7 +31,7 @@ Operation = Callable[[sa.Connection], T]
 """What is done in one savepoint; it is retried by nobody."""
 
 
-class StoreFailed(PrivplanError):
+class StoreFailed(ServiceFault):
     """The database did not take a group: nothing of it is acknowledged, and nothing is known."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from ...accountant.errors import InvalidInput, PrivplanError
+from ...accountant.errors import InvalidInput, ServiceFault
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
 
@@ -13,7 +13,7 @@ MAX_BLOCKS: Final = 400
 """Most blocks of a data set, so that one claim can charge all of them in one transaction."""
 
 
-class Refusal(PrivplanError):
+class Refusal(ServiceFault):
     """What the service answers instead of doing it: an HTTP status, and a word for programs.
 
     `more` is what the answer holds besides, such as what would still fit.

@@ -60,7 +60,7 @@ def _demonstrated(folder: Path, asked: DemoRequest, *, kept: bool) -> Report:
     rows = [
         ("logs", f"{sum(whole.values())} of {len(whole)} are whole and closed"),
         ("rounds", f"{together.spent} were begun somewhere, {together.released} released"),
-        ("spent", f"epsilon {budget.total.upper:.6g}, before whoever sees the released models"),
+        ("spent", f"epsilon {budget.total.upper:.6g}, before the observer `model`"),
         ("parties", "; ".join(map(plain, together.problems)) or "their logs fit together"),
         *(("note", plain(each)) for each in together.notes),
     ]

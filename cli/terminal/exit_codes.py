@@ -47,6 +47,7 @@ _EXIT_BY_ERROR: Final[Mapping[str, tuple[int, str]]] = {
     "BudgetExceeded": (CHECK_FAILED, "What is left of the budget does not pay for it."),
     "MissingExtra": (NEEDS_EXTRA, "This part of privplan needs packages that are not installed."),
     "LogBroken": (NOT_COMPUTABLE, "Nothing is released that is not in the log."),
+    "ServiceFault": (NOT_COMPUTABLE, "What rests on the service's answer was not done."),
     "ProtocolFault": (CHECK_FAILED, "The protocol stops for everybody, and nothing is released."),
     "MissingParty": (CHECK_FAILED, "The protocol stops for everybody, and nothing is released."),
 }

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from ...accountant.errors import BudgetExceeded, InvalidInput, PrivplanError
+from ...accountant.errors import BudgetExceeded, InvalidInput, ServiceFault
 
 TIMEOUT_SECONDS: Final = 30.0
 ATTEMPTS: Final = 5
@@ -25,11 +25,11 @@ MAX_ANSWER_BYTES: Final = 2**26
 _LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 
 
-class LedgerUnreachable(PrivplanError):
+class LedgerUnreachable(ServiceFault):
     """The ledger does not answer, so nothing is claimed, and no noise may be drawn."""
 
 
-class LedgerRefused(PrivplanError):
+class LedgerRefused(ServiceFault):
     """The ledger refuses: `status` is that of HTTP, `answer` the problem details."""
 
     def __init__(self, status: int, answer: Mapping[str, Any]) -> None:

@@ -22,8 +22,9 @@ from privplan.audit.budget_service.claiming import BudgetRefusal
 from privplan.audit.budget_service.database import Database
 from privplan.audit.budget_service.names import Refusal
 from privplan.audit.budget_service.service import LedgerService, claim_request
-from privplan.audit.budget_service.tables import projects
+from privplan.audit.budget_service.tables import metadata, projects
 from privplan.audit.budget_service.terms import Terms
+from privplan.audit.budget_service.versions import first_tables
 
 from ..cases import for_each
 from .ledger_services import ANA, AUDITOR, EVE, LAPLACE, OLGA, OTTO, SMALL, TRAINING, Ledger, served
@@ -504,3 +505,22 @@ def test_every_currency_is_kept_and_audited(
     assert more > 0 or (currency == "mu2-plans" and 1 + count == 8)
     assert claim["spent"]["epsilon"] < ledger.shown()["blocks"]["a"]["spent"] <= 4.0
     assert ledger.audited(claim["receipt"]).problem is None
+
+
+def test_migrations_make_the_tables_that_the_code_knows(tmp_path: Path) -> None:
+    path = tmp_path / "new.db"
+    Database(str(path)).close()
+    engine = sa.create_engine(f"sqlite:///{path}")
+    with engine.connect() as connection:
+        inspected = sa.inspect(connection)
+        made = {
+            name: {column["name"] for column in inspected.get_columns(name)}
+            for name in inspected.get_table_names()
+            if name != "alembic_version"
+        }
+        revisions = connection.execute(sa.text("select version_num from alembic_version")).all()
+    engine.dispose()
+    assert made == {
+        table.name: {column.name for column in table.columns} for table in metadata.sorted_tables
+    }
+    assert [row[0] for row in revisions] == [first_tables.revision]

@@ -17,7 +17,7 @@ from privplan.cli.cache import computed_claims, measured_rows, store
 from privplan.cli.cache.measured_rows import MeasuredRow
 from privplan.cli.reports import claims as claims_report
 from privplan.cli.reports.claims import noise_text
-from privplan.fl.declarations import registry
+from privplan.fl.declarations import packages
 
 from .conftest import Refused, Run
 
@@ -463,7 +463,7 @@ def test_measuring_runs_what_is_missing_of_the_system(
     monkeypatch.setattr(demos, "NAMES", tuple(known))
     monkeypatch.setattr(demos, "MEASURES", {name: demo.system for name, demo in known.items()})
     monkeypatch.setattr(demos, "DEMOS", known)
-    monkeypatch.setattr(registry, "built_in", dict)  # example runs: test_claims_runs
+    monkeypatch.setattr(packages, "built_in", dict)  # example runs: test_claims_runs
     assert "--measure" in run("claims", "disco").out
     outcome = run("claims", "disco", "--measure", "--json")
     assert outcome.code == 0

@@ -27,6 +27,7 @@ CODES = [
     (errors.BudgetExceeded, 1),
     (errors.MissingExtra, 4),
     (errors.LogBroken, 3),
+    (errors.ServiceFault, 3),
     (errors.ProtocolFault, 1),
     (errors.MissingParty, 1),
 ]

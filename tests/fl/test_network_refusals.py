@@ -101,6 +101,7 @@ OTHER: dict[str, tuple[Change, str]] = {
     "a phase out of turn": (lambda r: replace(r, phase="recover"), "Next is shares of round 2"),
     "an unknown phase": (lambda r: replace(r, phase="vector"), "Next is shares"),
     "the end": (lambda r: replace(r, phase=FINISH), "Next is shares"),
+    "more than a plan can hold": (lambda r: replace(r, messages=(bytes(2**22),)), "longer than"),
     "hellos once more": (
         lambda r: replace(r, phase=SHARES, hellos=(b"", b"", b"")),
         "have come before",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -30,6 +30,7 @@ from privplan.fl.settings.schema import (
     TrainingSettings,
 )
 from privplan.fl.training.local_training import TorchLocalTraining
+from privplan.fl.uldp.sealed_items import of_weighted
 from privplan.fl.uldp.settings import UldpSettings
 
 from ..cases import for_each
@@ -338,3 +339,10 @@ def test_no_system_sums_otherwise_than_it_can_say(system, aggregation, tiny) -> 
     security = SecuritySettings(aggregation=aggregation)
     with pytest.raises(Unsupported, match=f'"{aggregation}" in .* and {system} cannot sum by it'):
         built(system, tiny(silos=silos_of(system)), security=security)
+
+
+def test_packages_of_others_learn_what_weighted_rounds_seal() -> None:
+    given = settings("uldp-avg")
+    tables = asdict(given)
+    sealed = of_weighted(lambda table, key: tables[table][key])
+    assert set(sealed["train"]) == set(given.sealed_items()["train"])

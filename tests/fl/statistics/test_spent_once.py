@@ -73,7 +73,7 @@ def test_a_fit_keeps_the_guarantee_of_the_release_that_it_was_computed_from() ->
     assert model.guarantee_ == before
     assert before.observer == "model"
     assert np.array_equal(model.decision_function(FEATURES), predicted)
-    assert "What the 1 before it cost was spent beside it." in made.cost
+    assert "What the 1 before it cost was spent as well." in made.cost
 
 
 LOGISTIC: list[tuple[dict[str, Any], str]] = [
