@@ -23,6 +23,18 @@ MOST_WORK: Final = 2_000
 _SCALED: Final = (ev.Gaussian, ev.Laplace, ev.ZCDP, ev.NoGuarantee)
 """Releases that a group sees as one record does, with less noise."""
 
+_STEEP: Final = 0.06
+"""Noise below that has losses of hundreds, and sampled ones are computed on longer grids."""
+
+_OUTCOMES_A_UNIT: Final = 10_000.0
+"""Integers that are listed in a unit of work: two million take a second and 90 MB."""
+
+_REACH: Final = 37.0
+"""Deviations of discrete Gaussian noise that are listed on each side."""
+
+MAX_OUTCOMES: Final = 4_000_000
+"""Integers that no engine lists more of (`engines/pld/pairs/registry.py`)."""
+
 _LARGEST_SIZE: Final = 10**12
 """Sizes beyond that count as that: grids have a limit of their own."""
 
@@ -41,7 +53,9 @@ def work_of(event: ev.Event) -> int:
     # Atoms of different losses add up to ever more of them.
     different = sum(isinstance(leaf, ev.Laplace) for _, leaf in releases)
     work = sum(_work_of_release(size, leaf) for size, leaf in releases)
-    return math.ceil(work + 0.4 * max(0, different - 1) ** 2)
+    # Grids are as long as all losses together, and each release is convolved on them.
+    steep = sum(_steepness(leaf) for _, leaf in releases)
+    return math.ceil(work + 0.4 * max(0, different - 1) ** 2 + 0.03 * steep**2)
 
 
 def require_little_work(event: ev.Event, *, most: int = MOST_WORK) -> None:
@@ -85,15 +99,39 @@ def _releases(event: ev.Event) -> frozenset[tuple[int, ev.Event]]:
     return frozenset(distinct)
 
 
+def _steepness(release: ev.Event) -> float:
+    """Return how long the losses of a sampled release are, for noise that is too little to hide."""
+    if not isinstance(release, (ev.Poisson, ev.FixedSize)):
+        return 0.0
+    inside = (leaf for _, leaf in _releases(release.event) if isinstance(leaf, ev.Gaussian))
+    least = min((leaf.noise_multiplier for leaf in inside), default=math.inf)
+    return min((_STEEP / max(least, _STEEP / 6.0)) ** 2, 36.0) if least < _STEEP else 0.0
+
+
 def _work_of_release(size: int, release: ev.Event) -> float:
     """Return the work of one release, as a group of `size` records sees it."""
     work = _WORK.get(type(release), _of_mechanism)(release)
+    work += _outcomes(size, release) / _OUTCOMES_A_UNIT
     if size == 1 or isinstance(release, _SCALED):
         return work
     if isinstance(release, CLASSES):
         return work + math.sqrt(size) / 20.0
     # The number of records in a sample is binomial, and each number has a term.
     return work + 20.0 + 2.5 * math.sqrt(size)
+
+
+def _outcomes(size: int, release: ev.Event) -> float:
+    """Return how many integers an engine lists for noise on them that a group moves; else 0."""
+    match release:
+        case ev.TruncatedDiscreteGaussian(_, sensitivity, bound):
+            listed = 2.0 * (bound + size * sensitivity)
+        case ev.DiscreteGaussian(noise, sensitivity):
+            listed = 2.0 * (_REACH * noise * sensitivity + size * sensitivity)
+        case ev.DiscreteLaplace(_, sensitivity):
+            listed = 2.0 * size * sensitivity
+        case _:
+            return 0.0
+    return listed if listed <= MAX_OUTCOMES else 0.0  # which is refused, or bounded by its rho
 
 
 def _inside(release: ev.Event) -> float:
@@ -154,7 +192,7 @@ _WORK: Final[dict[type[ev.Event], Callable[[ev.Event], float]]] = {
     ev.Poisson: _sampler(0.0),
     ev.TruncatedPoisson: _truncated,
     ev.FixedSize: _sampler(1.0),
-    ev.WithReplacement: _sampler(30.0),
+    ev.WithReplacement: _sampler(80.0),
     ev.ClientSampled: _sampler(70.0, 2.0),
     ev.RandomAllocation: _sampler(60.0),
     ev.BestOf: _sampler(60.0, 2.0),

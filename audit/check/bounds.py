@@ -18,10 +18,11 @@ from ...accountant.guarantee import Bounds, Neighbours
 from ...accountant.work_limit import MOST_WORK, require_little_work, work_of
 from ..description.run_description import ExtraRelease
 from .bounding_event import BoundingEvent, LowerEnd, RunEvents
-from .checked_run import CheckedRun
+from .checked_run import normaliser_is_harmless
 from .completions.completion import Completion
-from .concentrated import concentrated_bounds, squared_bounds
+from .concentrated import concentrated_bounds, concentrated_event, squared_bounds
 from .events import run_events
+from .grouped_events import groups_are_users
 from .noise_draws import LackingFacts, about_clip, without_noiseless
 from .pinned_run import PinnedRun
 from .stated_event import (
@@ -176,13 +177,15 @@ def events_of(run: PinnedRun) -> frozenset[ev.Event]:
 
 def proof_of(run: PinnedRun) -> Proof:
     """Return what is proven about a run that leaves nothing open but, in an event, its sampler."""
-    if run.event is not None and not is_sum_of_draws(run):
+    if run.event is not None and run.currency == "epsilon" and not is_sum_of_draws(run):
         return _proof_of_event(run)
     return _proof(run, run.settings.method)
 
 
 def _proof(run: PinnedRun, method: str) -> Proof:
     try:
+        if run.currency != "epsilon" and run.event is not None:
+            return _opened(run, concentrated_event(run))
         if run.currency != "epsilon":
             return _opened(run, concentrated_bounds(run, method))
         assert run.settings.delta is not None
@@ -313,18 +316,13 @@ def _shows_nothing_for_certain(run: PinnedRun) -> bool:
     several = settings.unit == "user" and (settings.records_per_user or 1) > 1
     # An event does not say whether the records of a user are clipped each or together.
     together = run.event is not None and several and settings.clip_bounds != "record"
+    together = together and not (run.event is not None and groups_are_users(run, run.event))
     return divided or together or run.weights == "unequal" or run.shows_nothing
 
 
 def _pays(release: ExtraRelease) -> bool:
     """Return whether a release may be the count that an adaptive clipping norm follows."""
     return bool(release.noise_multiplier) and about_clip(release)
-
-
-def normaliser_is_harmless(run: CheckedRun) -> bool:
-    """Return whether all neighbours have batches of one and the same size."""
-    fixed = run.settings.method in ("shuffled", "fixed-size", "with-replacement", "full")
-    return fixed and run.settings.neighbours != "add-remove"
 
 
 def _proof_of_event(run: PinnedRun) -> Proof:

@@ -260,6 +260,12 @@ def _rate_follows(description: RunDescription, settings: RunSettings) -> bool:
     )
 
 
+def normaliser_is_harmless(run: CheckedRun) -> bool:
+    """Return whether all neighbours have batches of one and the same size."""
+    fixed = run.settings.method in ("shuffled", "fixed-size", "with-replacement", "full")
+    return fixed and run.settings.neighbours != "add-remove"
+
+
 def claimed_currencies(description: RunDescription) -> tuple[Currency, ...]:
     """Return what numbers are claimed: epsilon, rho, mu; epsilon where none is."""
     named = tuple(name for name in CURRENCIES if f"claim.{name}" in description.facts)

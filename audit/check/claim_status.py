@@ -94,10 +94,15 @@ def deciding_completions(
         return ()
     first = {each.says: each for each, _ in reversed(proof.spread)}
     rows = [
-        DecidingCompletion(says, bounds, _settles(first[says]))
+        DecidingCompletion(says, _inside(bounds, proof.bounds), _settles(first[says]))
         for says, bounds in _ends_by_choices(proof).items()
     ]
     return tuple(sorted(rows, key=lambda row: (row.bounds.upper, row.bounds.lower)))
+
+
+def _inside(ends: Bounds, hull: Bounds) -> Bounds:
+    """Return the ends of some runs, none of which is beyond what is proven of all."""
+    return Bounds(max(ends.lower, hull.lower), min(ends.upper, hull.upper))
 
 
 def _ends_by_choices(proof: Proof) -> dict[str, Bounds]:

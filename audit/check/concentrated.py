@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Final
 
+from ...accountant import events as ev
+from ...accountant.event_tree import events_inside, parts_of
 from ...accountant.guarantee import Bounds
 from ..description.run_description import Phase
 from .completions.facts import periods
 from .events import phases_of, unit_conditions
+from .grouped_events import groups_are_users, largest_group
 from .loader_passes import independent_phases, passes_of
 from .noise_draws import MICROBATCH_SHIFT, LackingFacts, lower_noise, upper_noise
 from .pinned_run import PinnedRun
 from .release_readings import JOINTLY_ACCOUNTED, may_be_of_batches, moved_in_a_batch
+from .stated_event import event_conditions, samplers_of
 from .unit_samplers import draws_records_of_silos, silo_may_be_drawn_again
 
 REPLACED: Final = 4.0
@@ -77,26 +82,103 @@ def squared_bounds(run: PinnedRun, method: str) -> tuple[float, float, str]:
             lower += least / lower_noise(run, phase.noise_multiplier) ** 2
     upper *= _upper_shift(run, method)
     lower *= _lower_shift(run, method)
-    for release in run.settings.releases:
-        if release.noise_multiplier is None:
-            raise LackingFacts("releases.noise_multiplier")
-        if release.noise_multiplier == 0.0:
-            return 0.0, math.inf, "A release has no noise."
-        shift = REPLACED if run.settings.neighbours == "replace-one" else 1.0
-        if may_be_of_batches(release):
-            shift *= moved_in_a_batch(run, method) ** 2
-        # Epsilon-DP is epsilon^2 / 2-zCDP (Bun and Steinke 2016, Proposition 1.4).
-        upper += shift * release.count / release.noise_multiplier**2
-        if release.family == "laplace":
-            if run.currency == "mu":
-                return 0.0, math.inf, "A release has Laplace noise, of which no mu is proven here."
-            continue
-        lower += release.count / release.noise_multiplier**2
+    of_releases = _of_releases(run, method)
+    if of_releases.reason:
+        return 0.0, math.inf, of_releases.reason
+    upper += of_releases.upper
+    lower += of_releases.lower
     upper *= run.settings.restarts * periods(run, upper=True) * run.tuning_runs
     lower *= run.settings.restarts * periods(run, upper=False)
     if run.settings.unit == "user":
         upper *= (run.settings.records_per_user or 1) ** 2
     return lower, upper, ""
+
+
+@dataclass(frozen=True)
+class _Squared:
+    """Bounds on 2 rho (which is mu^2) of some releases, or the reason why none are known."""
+
+    lower: float = 0.0
+    upper: float = math.inf
+    reason: str = ""
+
+
+def _of_releases(run: PinnedRun, method: str) -> _Squared:
+    """Return what is released besides the sums adds; raise `LackingFacts` without its noise."""
+    upper = lower = 0.0
+    for release in run.settings.releases:
+        if release.noise_multiplier is None:
+            raise LackingFacts("releases.noise_multiplier")
+        if release.noise_multiplier == 0.0:
+            return _Squared(reason="A release has no noise.")
+        if release.family == "laplace" and run.currency == "mu":
+            return _Squared(reason="A release has Laplace noise, of which no mu is proven here.")
+        shift = REPLACED if run.settings.neighbours == "replace-one" else 1.0
+        if may_be_of_batches(release):
+            shift *= moved_in_a_batch(run, method) ** 2
+        # Epsilon-DP is epsilon^2 / 2-zCDP (Bun and Steinke 2016, Proposition 1.4).
+        upper += shift * release.count / release.noise_multiplier**2
+        lower += 0.0 if release.family == "laplace" else release.count / release.noise_multiplier**2
+    return _Squared(lower, upper)
+
+
+def concentrated_event(run: PinnedRun) -> tuple[Bounds, tuple[str, ...], str]:
+    """Return an upper end of rho or mu of a stated event, its conditions, or why there is none.
+
+    Rho adds up, and a group of k records has k^2 of it; epsilon-DP is epsilon^2 / 2-zCDP.  A
+    Poisson sample has no more than all data, by quasi-convexity.  Of Gaussian noise alone mu is
+    sqrt(2 rho).  The lower end is 0: stated numbers are those of a class.
+    Raises `LackingFacts` where the noise of a release is not said.
+
+    Source: Bun, Steinke 2016, Propositions 1.4 and 1.9; Dong, Roth, Su 2022.
+    """
+    settings, event = run.settings, run.event
+    assert event is not None
+    nothing = Bounds(0.0, math.inf)
+    leaves = [each for each in events_inside(event) if not parts_of(each)]
+    if run.currency == "mu" and not all(isinstance(each, ev.Gaussian) for each in leaves):
+        return nothing, (), "mu is known of Gaussian noise only."
+    rho = _rho_of(event, 2.0 if settings.neighbours == "replace-one" else 1.0)
+    drawn = settings.method in ("poisson", "full") or (
+        settings.method == "unknown" and not samplers_of(event)
+    )
+    if rho is None or not drawn or settings.accumulation > 1 or settings.microbatches > 1:
+        known = "zCDP, pure, Laplace and Gaussian releases of all data or of one Poisson sample"
+        return nothing, (), f"{run.currency} is known of {known} only."
+    of_releases = _of_releases(run, settings.method)
+    if of_releases.reason:
+        return nothing, (), of_releases.reason
+    squared = 2.0 * rho + largest_group(event) ** 2 * of_releases.upper
+    squared *= settings.restarts * periods(run, upper=True) * run.tuning_runs
+    if settings.unit == "user" and not groups_are_users(run, event):
+        squared *= (settings.records_per_user or 1) ** 2
+    conditions = ("Sampling lowers neither rho nor mu.", *event_conditions(event))
+    return Bounds(0.0, _claimed(run, squared) * (1 + ROUNDED)), conditions, ""
+
+
+def _rho_of(event: ev.Event, moved: float) -> float | None:
+    """Return a rho of an event whose sums move by so many bounds; None where none is known."""
+    match event:
+        case ev.Compose(parts):
+            each = [_rho_of(part, moved) for part in parts]
+            return None if None in each else math.fsum(rho or 0.0 for rho in each)
+        case ev.Repeat(count, inner):
+            rho = _rho_of(inner, moved)
+            return None if rho is None else count * rho
+        case ev.Group(size, inner):
+            rho = _rho_of(inner, moved)
+            return None if rho is None else size**2 * rho
+        case ev.Poisson(_, inner) | ev.ClientSampled(_, inner):
+            return _rho_of(inner, moved)
+        case ev.Gaussian(noise) | ev.Laplace(noise):
+            return (moved / noise) ** 2 / 2.0
+        case ev.DiscreteGaussian(noise, _) | ev.DiscreteLaplace(noise, _):
+            return (moved / noise) ** 2 / 2.0
+        case ev.Pure(epsilon):
+            return epsilon**2 / 2.0
+        case ev.ZCDP(rho):
+            return rho
+    return None
 
 
 def _claimed(run: PinnedRun, squared: float) -> float:

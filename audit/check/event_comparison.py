@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from ...accountant import events as ev
@@ -29,6 +29,7 @@ class _SampledRelease:
     rate: float = 1.0
     batch: int | None = None
     population: int | None = None
+    clients_rate: float | None = None
 
 
 def contradictions_with_event(description: RunDescription) -> tuple[Contradiction, ...]:
@@ -49,6 +50,14 @@ def _of_numbers(
     # A number of the event is one of those of its releases: of several kinds any may be meant.
     noises = {getattr(each.event, "noise_multiplier", None) for each in releases} - {None}
     rates = {each.rate for each in releases}
+    of_clients = {each.clients_rate for each in releases} - {None}
+    # A rate may be that of records, of their clients, or of both together.
+    rates |= {
+        rate
+        for each in releases
+        if each.clients_rate is not None
+        for rate in (each.clients_rate, each.rate * each.clients_rate)
+    }
     batches = {each.batch for each in releases} - {None}
     populations = {each.population for each in releases} - {None}
     steps = {sum(each.count for each in releases)}
@@ -58,6 +67,7 @@ def _of_numbers(
     yield from _differing(description, "noise.noise_multiplier", noises)
     yield from _differing(description, "sampling.rate", rates)
     yield from _differing(description, "schedule.steps", steps)
+    yield from _differing(description, "sampling.clients_rate", of_clients)
     if batches:
         yield from _differing(description, "sampling.batch", batches)
     if populations and description.get("claim.unit", str) != "user":
@@ -99,6 +109,9 @@ def _releases(event: ev.Event, count: int = 1) -> Iterator[_SampledRelease]:
             yield from _sampled(inner, count, rate, None, population)
         case ev.FixedSize(batch, population, inner) | ev.WithReplacement(batch, population, inner):
             yield from _sampled(inner, count, batch / population, batch, population)
+        case ev.ClientSampled(rate, inner):
+            for each in _releases(inner, count):
+                yield replace(each, clients_rate=rate)
         case ev.Group(_, inner) | ev.BestOf(_, _, inner):
             yield from _releases(inner, count)
         case ev.ShuffledBatches(batches, inner):
@@ -117,4 +130,4 @@ def _sampled(
     population: int | None = None,
 ) -> Iterator[_SampledRelease]:
     for each in _releases(inner, count):
-        yield _SampledRelease(each.event, each.count, rate * each.rate, batch, population)
+        yield replace(each, rate=rate * each.rate, batch=batch, population=population)

@@ -179,13 +179,29 @@ def most_phases(run: PinnedRun, method: str) -> int:
     """
     if run.event is not None:  # it stands for the phases, and has a limit of its own
         return MANY
-    step: ev.Event = ev.Gaussian(1.0)
+    phases = phases_of(run, method)
+    few, many = 1, MANY
+    while few < many:  # the work of phases grows with their number
+        middle = (few + many + 1) // 2
+        different = ev.Compose(_different(run, method, phases, middle))
+        little = work_of(of_unit(run, different)) <= MOST_PHASE_WORK
+        few, many = (middle, many) if little else (few, middle - 1)
+    return few
+
+
+def _different(
+    run: PinnedRun, method: str, phases: tuple[Phase, ...], count: int
+) -> tuple[ev.Event, ...]:
+    """Return so many different steps that are as much work as the dearest phase."""
+    least = min((phase.noise_multiplier for phase in phases), default=1.0) or 1.0
+    rate = min((phase.rate for phase in phases), default=1.0)
+    draws = (ev.Gaussian(least * (1.0 + index / 2**20)) for index in range(count))
     if method == "shuffled":
-        least = min((phase.rate for phase in phases_of(run, method)), default=1.0)
-        step = ev.ShuffledBatches(max(1, math.ceil(1.0 / least)), step)
-    else:
-        step = ev.Group(run.own_draws, ev.Poisson(0.5, step))
-    return max(1, min(MANY, MOST_PHASE_WORK // work_of(of_unit(run, step))))
+        batches = max(1, math.ceil(1.0 / rate))
+        return tuple(ev.ShuffledBatches(batches, draw) for draw in draws)
+    if method == "with-replacement":
+        return tuple(ev.WithReplacement(1, 2, draw) for draw in draws)
+    return tuple(ev.Group(run.own_draws, ev.Poisson(0.5, draw)) for draw in draws)
 
 
 def _with_noise(run: PinnedRun, phase: Phase) -> NoiseOfPhase:
@@ -251,6 +267,9 @@ def _lower_end(
     if any(part.alone for parts in every for part in parts):
         ends = [_lower_composed(run, parts, aside, grouped=False) for parts in every]
         return tuple(dict.fromkeys(ends))
+    if run.event is not None and run.settings.sampled == "users":
+        # Records of a user that are drawn together are no group of drawn records.
+        return (_lower_composed(run, every[-1], aside, grouped=False),)
     ends = [_lower_composed(run, parts, aside) for parts in every]
     if isinstance(of_unit(run, every[-1][0].event), ev.Group):
         ends.append(_lower_composed(run, every[-1], aside, grouped=False))

@@ -112,9 +112,7 @@ def _of_unit(run: CheckedRun) -> Proof:
     if run.currency == "epsilon" and run.settings.delta is None:
         return Proof(None, lacking=("claim.delta",))
     if run.event is not None:
-        if run.currency != "epsilon":
-            return Proof(None, unbounded="An event is compared with a claim of epsilon only.")
-        if not is_sum_of_draws(run):
+        if run.currency != "epsilon" or not is_sum_of_draws(run):
             return _hull(run, run.settings.method)
         if run.settings.method == UNKNOWN and not samplers_of(run.event):
             return _hull(run, "full")

@@ -17,7 +17,7 @@ from .claim_status import ClaimStatus
 MOST_RECOMPUTED: Final = 8
 """How many of the runs that a description allows are asked for the number."""
 
-MOST_RECOMPUTED_PHASES: Final = 200
+MOST_RECOMPUTED_PHASES: Final = 100
 """How many phases these runs have together at most: each costs some ten milliseconds."""
 
 

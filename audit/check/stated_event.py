@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from ...accountant import events as ev
+from ...accountant.event_tree import rewritten
 from ...accountant.guarantee import as_neighbours
-from ...accountant.work_limit import MOST_WORK, work_of
 from .bounding_event import BoundingEvent, RunEvents
 from .checked_run import CheckedRun
 from .completions.facts import periods
-from .events import of_unit, unit_conditions
+from .events import unit_conditions
 from .flattening import as_stated_draws
+from .grouped_events import largest_group, lower_of_unit, of_sampled_clients, upper_of_unit
 from .pinned_run import PinnedRun
 from .release_readings import released_under
 
@@ -26,6 +27,10 @@ SAMPLERS: Final = {
 """The word of `sampling.method` for events that draw batches; random allocation has none."""
 
 ALLOCATED: Final = "Each unit is allotted to steps at random and by itself, as the event has it."
+GROUPED: Final = (
+    "Up to {size:,} records count together, each drawn and clipped by itself, as the event has it; "
+    "each may move what is released besides by one bound."
+)
 INTEGER_SUMS: Final = "Sums with discrete Gaussian noise are single numbers, as the event has them."
 
 
@@ -45,18 +50,20 @@ def whole_event(run: PinnedRun, *, sampled: bool = True) -> RunEvents:
         event = without_sampling(event)
     relation = as_neighbours(settings.neighbours)
     released = tuple(released_under(run, each, relation) for each in settings.releases)
-    # A record may be one of those that a group of the event counts together.
-    alone = settings.unit == "record" and work_of(event) <= MOST_WORK
-    inner = of_unit(run, without_groups(event) if alone else event)
-    every = of_unit(run, ev.Compose((event, *released)) if released else event)
+    every = upper_of_unit(run, event, released)
     # The steps of an event are those that one accountant composed.
     least = settings.restarts * periods(run, upper=False)
     most = settings.restarts * periods(run, upper=True) * run.tuning_runs
-    conditions = unit_conditions(run)
+    size = largest_group(event)
+    # Whoever groups records counts each by itself, whatever is said by default of users.
+    conditions = unit_conditions(run) if size == 1 else [GROUPED.format(size=size)]
     conditions += event_conditions(event)
     return RunEvents(
         (BoundingEvent(every if most == 1 else ev.Repeat(most, every), relation),),
-        ((BoundingEvent(inner if least == 1 else ev.Repeat(least, inner), relation),),),
+        tuple(
+            (BoundingEvent(inner if least == 1 else ev.Repeat(least, inner), relation),)
+            for inner in lower_of_unit(run, event)
+        ),
         tuple(conditions),
     )
 
@@ -138,26 +145,14 @@ def _holds(event: ev.Event) -> bool:
 def _is_of_clients(run: PinnedRun) -> bool:
     """Return whether a stated event samples whole clients, at the rate that is stated of these."""
     settings = run.settings
-    if settings.unit == "record" or settings.records_per_user is not None or run.event is None:
+    if run.event is None:
+        return False
+    if settings.unit != "silo" and of_sampled_clients(run.event) == {settings.clients_rate}:
+        return True
+    if settings.unit == "record" or settings.records_per_user is not None:
         return False
     draws = as_stated_draws(run.event)
     return draws is not None and all(each.rate == settings.clients_rate for each in draws)
-
-
-def without_groups(event: ev.Event) -> ev.Event:
-    """Return an event as a single record of every group sees it.
-
-    >>> without_groups(ev.Group(3, ev.Gaussian(2.0)))
-    Gaussian(noise_multiplier=2.0)
-    """
-    match event:
-        case ev.Compose(parts):
-            return ev.Compose(tuple(without_groups(part) for part in parts))
-        case ev.Repeat(count, inner):
-            return ev.Repeat(count, without_groups(inner))
-        case ev.Group(_, inner):
-            return without_groups(inner)
-    return event
 
 
 def without_sampling(event: ev.Event) -> ev.Event:
@@ -166,19 +161,17 @@ def without_sampling(event: ev.Event) -> ev.Event:
     >>> without_sampling(ev.Repeat(9, ev.Poisson(0.01, ev.Gaussian(2.0)))).event
     Gaussian(noise_multiplier=2.0)
     """
+    return rewritten(event, _in_full)
+
+
+def _in_full(event: ev.Event) -> ev.Event:
     match event:
-        case ev.Compose(parts):
-            return ev.Compose(tuple(without_sampling(part) for part in parts))
-        case ev.Repeat(count, inner):
-            return ev.Repeat(count, without_sampling(inner))
-        case ev.Group(size, inner):
-            return ev.Group(size, without_sampling(inner))
-        case ev.BestOf(distribution, mean, inner):
-            return ev.BestOf(distribution, mean, without_sampling(inner))
-        case ev.ShuffledBatches(batches, inner):
-            return ev.Repeat(batches, without_sampling(inner))
-        case ev.Poisson(_, inner) | ev.FixedSize(_, _, inner):
-            return without_sampling(inner)
+        case ev.ShuffledBatches(batches, inner) | ev.RandomAllocation(batches, _, inner):
+            return ev.Repeat(batches, inner)
+        case ev.Poisson(_, inner):  # who samples clients still does
+            return inner
+        case ev.FixedSize(_, _, inner) | ev.WithReplacement(_, _, inner):
+            return inner
         case ev.TruncatedPoisson(_, _, _, inner):
-            return without_sampling(inner)
+            return inner
     return event

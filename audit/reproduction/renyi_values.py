@@ -127,6 +127,11 @@ def without_replacement_curve(noise_multiplier: float, rate: float) -> FloatArra
     Source: Wang, Balle and Kasiviswanathan 2019, Theorem 27, arXiv 1808.00087v1; dp_accounting
     0.6, rdp.rdp_privacy_accountant.
     """
+    with np.errstate(over="ignore", invalid="ignore"):  # of noise too little for any number
+        return _interpolated_moments(noise_multiplier, rate)
+
+
+def _interpolated_moments(noise_multiplier: float, rate: float) -> FloatArray:
     moments: dict[int, float] = {1: 0.0}
     differences = _log_forward_differences(noise_multiplier)
     values = np.empty_like(ALL_ORDERS)

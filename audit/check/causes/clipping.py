@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...findings import Match, rule
-from ..bounds import normaliser_is_harmless
 from ..check_case import CheckCase, reference_of
+from ..checked_run import normaliser_is_harmless
 from ..noise_draws import about_clip
 
 
