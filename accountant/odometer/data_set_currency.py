@@ -1,7 +1,8 @@
-"""The currency of a data set: chosen when the data set is made, before its first claim, for good.
+"""The currency of a data set, chosen before its first claim and kept, and what a balance is in it.
 
-What it holds goes to JSON and back unchanged, with the budgets as exact fractions: a price is a
-share of *these* budgets, whatever another version computes.
+It goes to JSON and back unchanged, with the budgets as exact fractions: a price is a share of the
+budgets that were written, and budgets larger than this version computes are refused.  `epsilon_of`
+and `left_of` read a balance; `split_off` divides a currency in two before the first claim.
 """
 
 from __future__ import annotations

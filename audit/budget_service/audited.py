@@ -96,19 +96,23 @@ def audit_history(
     entry: int | None = None
     anchored = head is None or isinstance(head, SignedStatement)
     pending = [*receipts, *([head] if isinstance(head, SignedStatement) else [])]
+    lost: list[SignedStatement] = []
     for line in listed:
         try:
             prev = taken(line, seq, prev, replayed)
             for signed in [each for each in pending if each.statement.seq == seq]:
                 pending.remove(signed)
-                _require_agreement(signed, replayed, prev, key)
+                if signed.statement.hash != prev:
+                    lost.append(signed)  # a later entry may acknowledge that it was lost
+                else:
+                    _require_agreement(signed, replayed, key)
         except Contradiction as error:
             problem, entry = str(error), seq
             break
         anchored = anchored or prev == head
         seq += 1
     if problem is None:
-        problem = _missing_end(replayed, pending, anchored=anchored)
+        problem, entry = _unmet(replayed, lost, pending, anchored=anchored)
     terms = replayed.terms
     balances = dict(replayed.spent)
     return LedgerAudit(
@@ -143,7 +147,7 @@ def taken(line: bytes, seq: int, prev: str, replayed: ReplayedHistory) -> str:
         whole, digest = chained(record, seq, prev)
         if whole != text:
             raise Contradiction("its hash is not that of what it says")
-        replayed.take(record, prev)
+        replayed.take({**record, "seq": seq}, prev)
     except PrivplanError as error:
         raise Contradiction(error.what) from None
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
@@ -153,16 +157,11 @@ def taken(line: bytes, seq: int, prev: str, replayed: ReplayedHistory) -> str:
     return digest
 
 
-def _require_agreement(
-    signed: SignedStatement, replayed: ReplayedHistory, digest: str, key: str | None
-) -> None:
+def _require_agreement(signed: SignedStatement, replayed: ReplayedHistory, key: str | None) -> None:
     """Raise `Contradiction` unless a head or a receipt says what the history makes of its entry."""
-    said = signed.statement
-    what = "a head" if said.claim is None else "a receipt"
-    if said.hash != digest:
-        raise Contradiction(f"{what} that was kept has another hash of it")
-    if not signed.holds(frozenset(replayed.keys)):
-        raise Contradiction(f"{what} is not signed by a key of the history")
+    said, what = signed.statement, _kind(signed)
+    if not signed.holds(frozenset(replayed.keys[-1:])):
+        raise Contradiction(f"{what} is not signed by the key of the history at it")
     if key is not None and key not in replayed.keys:
         raise Contradiction("the key that was given signs nothing of this history")
     if dict(said.balances) != replayed.spent or said.cap != replayed.cap:
@@ -174,17 +173,48 @@ def _require_agreement(
         raise Contradiction("a receipt that was kept is for a claim that is not there")
 
 
-def _missing_end(
-    replayed: ReplayedHistory, pending: list[SignedStatement], *, anchored: bool
-) -> str | None:
+def _kind(signed: SignedStatement) -> str:
+    return "a head" if signed.statement.claim is None else "a receipt"
+
+
+def _unmet(
+    replayed: ReplayedHistory,
+    lost: Sequence[SignedStatement],
+    pending: Sequence[SignedStatement],
+    *,
+    anchored: bool,
+) -> tuple[str | None, int | None]:
+    """Return which head or receipt is neither in the history nor acknowledged as lost by it."""
     if replayed.terms is None:
-        return "the history is empty"
-    if pending:
-        last = max(each.statement.seq for each in pending)
-        return f"entry {last} is missing, of which a head or a receipt was kept: the end is cut off"
+        return "the history is empty", None
+    if replayed.must_freeze is not None:
+        return f"it ends, and is not frozen, where {replayed.must_freeze}", None
+    known = {(each.seq, each.hash): each for each in replayed.acknowledged}
+
+    def is_known(signed: SignedStatement) -> bool:
+        said = signed.statement
+        return known.get((said.seq, said.hash)) == said
+
+    for signed in lost:
+        if not is_known(signed):
+            what = f"{_kind(signed)} that was kept has another hash of it"
+            return what, signed.statement.seq
+    missing = [each for each in pending if not is_known(each)]
+    if missing:
+        last = max(each.statement.seq for each in missing)
+        return (
+            f"entry {last} is missing, of which a head or a receipt was kept: the end is cut off",
+            None,
+        )
     if not anchored:
-        return "no entry has the expected head: the end is cut off, or it is another history"
-    return None
+        return "no entry has the expected head: the end is cut off, or it is another history", None
+    count = len(lost) + len(pending)
+    if count:
+        replayed.warnings.append(
+            f"{count:,} of what was kept is of a history that was lost, and was charged when that "
+            "was acknowledged: it says nothing of the end of this one."
+        )
+    return None, None
 
 
 def _held_against(head: object, receipts: Sequence[SignedStatement]) -> str:

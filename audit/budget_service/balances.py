@@ -27,13 +27,13 @@ UNPAYABLE: Final = 10**40
 """Stands for a price that no budget pays: a sum with it is above every cap, also a raised one."""
 
 
-def price_vector(prices: Iterable[int]) -> Vector:
-    """Return a price of `accountant.odometer` as a vector.
+def price_vector(prices: Iterable[float]) -> Vector:
+    """Return a price of `accountant.odometer` as a vector, also above the budget: a cap may rise.
 
-    >>> price_vector([5, EXHAUSTED])[1] == UNPAYABLE
+    >>> price_vector([5, 2 * EXHAUSTED, float("inf")]) == (5, 2 * EXHAUSTED, UNPAYABLE)
     True
     """
-    return tuple(int(units) if int(units) < EXHAUSTED else UNPAYABLE for units in prices)
+    return tuple(int(units) if units < UNPAYABLE else UNPAYABLE for units in prices)
 
 
 def zero(size: int) -> Vector:

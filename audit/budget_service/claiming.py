@@ -59,8 +59,9 @@ def make_claims(
     """Charge each claim to every block and to its project; return answers with receipts.
 
     All are of one data set, or of its views.  The same key with the same content returns the answer
-    that was given, with another one it is refused (422).  A claim that is refused stands in the
-    list as the refusal: `BudgetRefusal` where it does not fit, of which nothing is remembered.
+    that was given, in the state that the claim has now; one that was cancelled is refused (409),
+    and another content as well (422).  A claim that is refused stands in the list as the refusal:
+    `BudgetRefusal` where it does not fit, of which nothing is remembered.
     """
     books = Books.open(connection, signer, asked[0].request.data_set)
     group = _Group(books, _earlier(connection, asked))
@@ -76,18 +77,18 @@ def make_claims(
 
 def _earlier(
     connection: sa.Connection, asked: Sequence[PricedClaim]
-) -> dict[tuple[str, str], tuple[str, str]]:
-    """Return the content and the answer of claims that were made under these keys.
+) -> dict[tuple[str, str], tuple[str, str, str]]:
+    """Return content, answer and state of claims that were made under these keys.
 
     Asked after the lock: a key may just have been used by a retry.
     """
     keys = [(each.actor.holder, each.key) for each in asked]
     rows = connection.execute(
-        sa.select(claims.c.holder, claims.c.key, claims.c.content, claims.c.answer).where(
-            sa.tuple_(claims.c.holder, claims.c.key).in_(keys)
-        )
+        sa.select(
+            claims.c.holder, claims.c.key, claims.c.content, claims.c.answer, claims.c.state
+        ).where(sa.tuple_(claims.c.holder, claims.c.key).in_(keys))
     )
-    return {(row.holder, row.key): (row.content, row.answer) for row in rows}
+    return {(row.holder, row.key): (row.content, row.answer, row.state) for row in rows}
 
 
 @dataclass
@@ -99,7 +100,7 @@ class _Group:
     """
 
     books: Books
-    earlier: dict[tuple[str, str], tuple[str, str]]
+    earlier: dict[tuple[str, str], tuple[str, str, str]]
     rows: list[dict[str, Any]] = field(default_factory=list)
     projects: dict[str, tuple[int, Fraction]] = field(default_factory=dict)
     analysts: dict[str, dict[int, Fraction]] = field(default_factory=dict)
@@ -185,7 +186,7 @@ class _Group:
         books.stage(record)
         answer = answer_of(books, claim, state, names)
         text = canonical(answer)
-        self.earlier[asked.actor.holder, asked.key] = (request.content, text)
+        self.earlier[asked.actor.holder, asked.key] = (request.content, text, state)
         self.rows.append(
             {
                 "id": claim,
@@ -204,7 +205,7 @@ class _Group:
         return answer
 
 
-def _remembered(content: str, answer: str, asked: str) -> dict[str, object]:
+def _remembered(content: str, answer: str, state: str, asked: str) -> dict[str, object]:
     if content != asked:
         raise Refusal(
             422,
@@ -213,5 +214,14 @@ def _remembered(content: str, answer: str, asked: str) -> dict[str, object]:
             "One key stands for one claim, so that a retry never charges twice.",
             "Give a new key.",
         )
+    if state == "cancelled":
+        raise Refusal(
+            409,
+            "state",
+            "The claim of this Idempotency-Key was cancelled.",
+            "What it had claimed is given back, and nothing may be drawn under it.",
+            "Claim anew with a new key.",
+            {"state": state},
+        )
     remembered: dict[str, object] = json.loads(answer)
-    return remembered
+    return {**remembered, "state": state}

@@ -141,7 +141,7 @@ def audit(
 
     `event` is what the audited log supports, and `price` its price.  What is above the claim is
     charged also where it does not fit, and the data set is then frozen; as it is by a loss above
-    the claim whose size nobody states.
+    the claim whose size nobody states, or by an event that costs no more than was claimed.
     """
     row, books = _opened(connection, signer, claim, actor)
     _require_state(row, "released")
@@ -163,7 +163,7 @@ def audit(
     _step(books, row, record, "audited", actor, price=stored(plus(loaded(row.price), difference)))
     if not all(within(books.spent[name], books.cap) for name in names):
         books.freeze(f"claim {claim} lost more than it claimed, and more than was left", "service")
-    elif verdict == "above" and event is None:
+    elif verdict == "above" and not any(difference):
         books.freeze(f"claim {claim} lost more than it claimed, nobody says how much", "service")
     return answer_of(books, claim, "audited", names)
 

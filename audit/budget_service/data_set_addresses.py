@@ -47,14 +47,25 @@ async def _present(asked: AuthorisedRequest) -> Any:
 
 
 def _writing(
-    fields: tuple[str, ...], operation: Callable[..., Any], *, whole_name: bool = True
+    fields: tuple[str, ...],
+    operation: Callable[..., Any],
+    *,
+    whole_name: bool = True,
+    optional: tuple[str, ...] = (),
 ) -> Callable[[AuthorisedRequest], Any]:
     """Return a handler: the fields of the body, in order, are arguments of an owner's operation."""
 
     async def handler(asked: AuthorisedRequest) -> Any:
         otherwise = f"It takes {', '.join(fields)}."
-        require_fields(asked.body, fields, "body", otherwise=otherwise, if_missing=otherwise)
-        given = [asked.body[field] for field in fields]
+        require_fields(
+            asked.body,
+            fields,
+            "body",
+            optional=optional,
+            otherwise=otherwise,
+            if_missing=otherwise,
+        )
+        given = [asked.body.get(field) for field in fields]
         named = [asked.path[name] for name in ("name", "proposal") if name in asked.path]
         service, actor = asked.service, asked.actor
         return await blocking(
@@ -72,6 +83,12 @@ def _add_blocks(connection: Any, signer: Any, name: str, new: Any, actor: Any) -
 
 def _open_view(connection: Any, signer: Any, parent: str, view: Any, actor: Any) -> Any:
     return owners.open_view(connection, signer, name_of(view=view), parent, actor)
+
+
+def _acknowledge(
+    connection: Any, signer: Any, name: str, reason: Any, last: Any, histories: Any, actor: Any
+) -> Any:
+    return restoring.acknowledge(connection, signer, name, reason, last, actor, histories)
 
 
 async def _issue(asked: AuthorisedRequest) -> Any:
@@ -200,9 +217,9 @@ DATA_SET_ADDRESSES: Final = (
         "POST",
         "/v1/data-sets/{name}/acknowledge",
         OWNERS,
-        _writing(("reason", "restored_at"), restoring.acknowledge),
+        _writing(("reason", "restored_at", "histories"), _acknowledge, optional=("histories",)),
         "Acknowledge a restored backup that ended at an entry (null: unknown): its gap is charged",
-        {**_REASON, "restored_at": 1041},
+        {**_REASON, "restored_at": 1041, "histories": 1},
     ),
     Address(
         "POST",

@@ -1,8 +1,9 @@
 """The database of the ledger: opened once, brought to the newest tables, written in groups.
 
-SQLite stands in a file (WAL, full synchronisation); a lock next to it keeps a second server away,
-who would not see what the first is about to commit.  PostgreSQL is given by URL (READ COMMITTED):
-there the data set's row is locked first, then the project's, then the blocks' by their ids.
+SQLite stands in a file (WAL, full synchronisation), which no second server opens, by any name
+(`database_file`): it would not see what the first is about to commit.  PostgreSQL is given by URL
+(READ COMMITTED): there the data set's row is locked first, then the project's, then the blocks' by
+their ids.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from typing import Any, Final, TypeVar
 
 import sqlalchemy as sa
 
-from ...accountant.errors import InvalidInput, MissingExtra, PrivplanError, Unsupported
+from ...accountant.errors import InvalidInput, MissingExtra, PrivplanError
+from .database_file import DatabaseFile
 from .names import Refusal
 from .tables import data_sets
 
@@ -36,28 +38,32 @@ class StoreFailed(PrivplanError):
 class Database:
     """An open database.
 
-    Raises `InvalidInput` for an address that is none, a file that another server has, and tables
-    of a newer version; `MissingExtra` without the driver.
+    Raises `InvalidInput` for an address that is none, a file that another server has or that holds
+    no ledger, and tables of a newer version; `MissingExtra` without the driver.
     """
 
     def __init__(self, address: str) -> None:
-        self._lock: int | None = None
+        self._file: DatabaseFile | None = None
         self.engine = _engine(address)
         self.is_sqlite = self.engine.dialect.name == _SQLITE
         try:
             if self.is_sqlite:
-                self._lock = _locked(Path(str(self.engine.url.database)))
+                self._file = DatabaseFile(Path(str(self.engine.url.database)))
+                if not self._file.is_new:
+                    _require_tables(self.engine)
             _migrate(self.engine)
+            if self.is_sqlite:
+                _write_back(self.engine)
         except BaseException:
             self.close()
             raise
 
     def close(self) -> None:
-        """Close every connection, and let go of the lock."""
+        """Close every connection, and let go of the file."""
         self.engine.dispose()
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sa.Connection]:
@@ -175,8 +181,10 @@ def _engine(address: str) -> sa.Engine:
                 "It comes with the extra `serve`.",
                 "pip install 'privplan[serve]'",
             ) from None
-    if url.drivername != _SQLITE or not url.database or url.database == ":memory:":
+    if url.drivername != _SQLITE or not url.database or url.database == ":memory:" or url.query:
         raise _no_address()
+    # What is locked must be what is opened, and a journal stands next to the file itself.
+    url = url.set(database=os.path.realpath(url.database))
     engine = sa.create_engine(url, connect_args={"timeout": _BUSY_SECONDS})
 
     @sa.event.listens_for(engine, "connect")
@@ -197,35 +205,25 @@ def _no_address() -> InvalidInput:
     )
 
 
-def _locked(path: Path) -> int:
-    """Return the descriptor of a lock that no other server has."""
+def _require_tables(engine: sa.Engine) -> None:
+    """Raise `InvalidInput` where a file that exists holds no ledger: it may have lost its own."""
     try:
-        import fcntl
-    except ModuleNotFoundError:
-        raise Unsupported(
-            "A ledger in a file can be served only where the system has `flock`.",
-            "Without a lock two servers could serve one file.",
-            "Run it on Linux or macOS, or give a PostgreSQL database.",
-        ) from None
-    name = path.with_name(path.name + ".lock")
-    try:
-        descriptor = os.open(name, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
-    except OSError as error:
+        has_tables = sa.inspect(engine).has_table("alembic_version")
+    except sa.exc.SQLAlchemyError as error:
+        raise _unopened(error) from None
+    if not has_tables:
         raise InvalidInput(
-            f"{name} cannot be written: {error.strerror}.",
-            "A lock keeps a second server away from the same file.",
-            "Give a file in a folder that can be written.",
-        ) from None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(descriptor)
-        raise InvalidInput(
-            f"{path} is being served by another process.",
-            "Two servers would spend the same budget twice.",
-            "Stop the other server, or give another file.",
-        ) from None
-    return descriptor
+            f"{engine.url.database} exists, and holds no ledger.",
+            "A copy that was made without its journal looks so: everybody's budget would begin "
+            "anew.",
+            "Restore a backup; for a new ledger give a file that does not exist.",
+        )
+
+
+def _write_back(engine: sa.Engine) -> None:
+    """Write the journal back into the file, so that a copy of the file alone is no empty ledger."""
+    with contextlib.suppress(sa.exc.SQLAlchemyError), engine.connect() as connection:
+        connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").all()
 
 
 def _migrate(engine: sa.Engine) -> None:
@@ -263,8 +261,12 @@ def _migrate(engine: sa.Engine) -> None:
             "Install the version that made them, or a newer one.",
         ) from None
     except sa.exc.SQLAlchemyError as error:
-        raise InvalidInput(
-            f"The database cannot be opened ({type(error).__name__}).",
-            "The ledger needs a file that can be written, or a PostgreSQL database that answers.",
-            "Check its address, and that it runs.",
-        ) from None
+        raise _unopened(error) from None
+
+
+def _unopened(error: Exception) -> InvalidInput:
+    return InvalidInput(
+        f"The database cannot be opened ({type(error).__name__}).",
+        "The ledger needs a file that can be written, or a PostgreSQL database that answers.",
+        "Check its address, and that it runs.",
+    )

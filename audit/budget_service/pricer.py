@@ -9,7 +9,7 @@ import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -24,7 +24,11 @@ PROCESSES: Final = 2
 """How many events are priced at once."""
 
 MAX_WAITING: Final = 8
-"""How many events of one holder wait for their turn."""
+MAX_WAITING_OF_ALL: Final = 20
+"""How many events of one holder, and of all, wait for their turn: half of the service's threads."""
+
+MORE_FOR_NEW_HOLDERS: Final = 10
+"""So many more may wait of holders who have none waiting, so that a few do not keep all away."""
 
 MAX_KEPT: Final = 10_000
 MAX_PRICED_BYTES: Final = 2**25
@@ -63,8 +67,9 @@ class Pricer:
     ) -> PricedEvent:
         """Return the price of an event, and the event as it is written.
 
-        Raises `InvalidInput` and `Unsupported` as pricing does, and `Refusal` (422) where that
-        needs more than it may, or (429) where the holder has another event priced.
+        Raises `InvalidInput` and `Unsupported` as pricing does, and `Refusal`: (422) where that
+        needs more than it may, (429) where the holder has others priced, and (503) where too many
+        wait or something ended the pricing, which is kept as no answer.
         """
         return _priced(self._answer(_question(terms, event, stated), holder))
 
@@ -113,10 +118,19 @@ class Pricer:
                 if answer is None:
                     with self._free:
                         answer = self._asked(text)
-            with self._lock:
-                self._keep(name, answer, len(text))
+            if "exceeded" not in answer and "failed" not in answer:  # another time it may pass
+                with self._lock:
+                    self._keep(name, answer, len(text))
         if "refused" in answer:
             raise _error(answer)
+        if "failed" in answer:
+            raise Refusal(
+                503,
+                "not-priced",
+                "Pricing the event was cut off by something else.",
+                "Nothing was charged.",
+                "Ask again with the same key.",
+            )
         if "exceeded" in answer:
             raise Refusal(
                 422,
@@ -148,6 +162,15 @@ class Pricer:
                     "One holder has one event priced at a time.",
                     "Ask again with the same key.",
                 )
+            most = MAX_WAITING_OF_ALL + (0 if waiting else MORE_FOR_NEW_HOLDERS)
+            if sum(count for _, count in self._busy.values()) >= most:
+                raise Refusal(
+                    503,
+                    "busy",
+                    f"{MAX_WAITING_OF_ALL} events wait to be priced.",
+                    "Others have claimed what was not priced before.",
+                    "Ask again with the same key.",
+                )
             self._busy[holder] = turn, waiting + 1
         try:
             with turn:
@@ -159,26 +182,29 @@ class Pricer:
                     self._busy[holder] = turn, waiting - 1
 
     def _asked(self, text: str) -> dict[str, Any]:
-        process = self._process()
-        try:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            process.stdin.write(text + "\n")
-            process.stdin.flush()
-            answer = json.loads(process.stdout.readline())
-        except (OSError, ValueError):
-            _end(process)
-            return {"exceeded": True}
-        with self._lock:
-            self._idle.append(process)
-        return dict(answer)
+        for _ in range(PROCESSES + 1):  # each that was idle may have been ended meanwhile
+            process = self._process()
+            try:
+                assert process.stdin is not None
+                assert process.stdout is not None
+                process.stdin.write(text + "\n")
+                process.stdin.flush()
+                answer = json.loads(process.stdout.readline())
+            except (OSError, ValueError):
+                _end(process)
+                continue
+            with self._lock:
+                self._idle.append(process)
+            return dict(answer)
+        return {"failed": True}
 
     def _process(self) -> subprocess.Popen[str]:
         with self._lock:
             if self._idle:
                 return self._idle.pop()
         return subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM],
+            # What a library warns of says nothing to whoever reads the service's errors.
+            [sys.executable, "-W", "ignore", "-c", _PROGRAM],
             # Threads of a library would not survive the fork.
             env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
             stdin=subprocess.PIPE,
@@ -206,5 +232,6 @@ def _end(process: subprocess.Popen[str]) -> None:
     process.kill()
     for stream in (process.stdin, process.stdout):
         if stream is not None:
-            stream.close()
+            with suppress(OSError):  # what was not written cannot be any more
+                stream.close()
     process.wait()

@@ -2,7 +2,8 @@
 
 It reads one question a line on standard input and writes one answer a line on standard output.  A
 child has 2 seconds of CPU and 512 MB beyond what this process has; what exceeds them is ended by
-the system, and the answer says so.
+the system, and the answer says so.  Where something else ended a child, or kept it from the CPU,
+the answer says that as well: it is no property of the event.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from typing import Any, Final
 
 from ...accountant import events as ev
 from ...accountant.errors import PrivplanError
-from ...accountant.odometer import fitting, price
-from .balances import tightest
+from ...accountant.odometer import fitting
+from ...accountant.odometer.pricing import whole_price
+from .balances import price_vector, tightest
 from .stating import as_charged
 from .terms import Terms
 
@@ -42,9 +44,9 @@ def answer_of(question: Mapping[str, Any]) -> dict[str, object]:
             spent = tightest(question["rooms"])
             return {"fits": fitting(event, currency, currency.neighbours, spent).to_json()}
         charged, derivation = as_charged(event, question["stated"], terms)
-        units = price(charged, currency, currency.neighbours)
+        units = whole_price(charged, currency, currency.neighbours)
         return {
-            "price": [int(each) for each in units],
+            "price": list(price_vector(units)),
             "event": event.to_json(),
             "derivation": derivation,
         }
@@ -82,11 +84,12 @@ def _answered_in_child(line: str) -> str:
     finally:
         os.close(reader)
         os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
+        _, status = os.waitpid(child, 0)
     try:
         json.loads(data)
     except ValueError:
-        return json.dumps({"exceeded": True})
+        exceeded = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU
+        return json.dumps({"exceeded": True} if exceeded else {"failed": True})
     return data.decode("ascii")
 
 
@@ -106,7 +109,7 @@ def _read(reader: int) -> bytes:
 
 def _limit() -> None:
     signal.signal(signal.SIGXCPU, signal.SIG_DFL)
-    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS + 1))
     with open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123
         pages = int(file.read().split()[0])
     memory = pages * resource.getpagesize() + MEMORY_BYTES

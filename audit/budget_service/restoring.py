@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Final
 
 import sqlalchemy as sa
 
@@ -24,9 +24,13 @@ from .database import Database
 from .names import Refusal
 from .owners import reason_of, shown
 from .replayed import ReplayedHistory
-from .restored_gap import covered, gap, refunds
+from .restored_gap import covered, gap, parted, refunds, too_few, too_late
 from .signer import SignedStatement, Signer, Statement
 from .tables import claims, entries, presented
+
+_CHARGED: Final = 1
+_COUNTED: Final = 2
+"""How a statement was acknowledged: charged, or one of as many histories as an owner stated."""
 
 
 def present(
@@ -43,6 +47,7 @@ def present(
             "Only what its key signed says anything about its history.",
             "Give the head or the receipt as it was received.",
         )
+    _require_key_of_then(books, signed)
     return {"agrees": _held(books, signed), "frozen": books.behind or books.frozen}
 
 
@@ -53,12 +58,14 @@ def acknowledge(
     reason: str,
     restored_at: int | None,
     actor: Actor,
+    histories: int | None = None,
 ) -> dict[str, object]:
     """Charge what is known to be missing, say so in the history, and serve again.
 
     `restored_at` is the number of the last entry of the backup, by the word of the owner; None
-    leaves nothing out of what the other history spent.  Claims that were not begun are begun from
-    here on: in the other history they may have been.
+    leaves nothing out of what the other history spent.  `histories` is of how many lost histories
+    the statements are, by the same word; None takes each for one of its own (`restored_gap`).
+    Claims that were not begun are begun from here on: in the other history they may have been.
     """
     books = Books.open(connection, signer, name)
     if books.behind is None:
@@ -66,13 +73,23 @@ def acknowledge(
     kept = list(connection.execute(_of(books)))
     conflicting = [_statement(row) for row in kept if not row.acknowledged]
     acknowledged = [_statement(row) for row in kept if row.acknowledged]
+    if histories is not None:
+        histories = validate.count_from(0, histories=histories)
+    if too_few(histories, conflicting, acknowledged):
+        raise InvalidInput(
+            f"{histories} lost histories cannot be what was presented.",
+            "Two statements of one entry with different hashes are of two histories, and none is "
+            "of a history that was acknowledged before unless that one says at least as much.",
+            "Leave `histories` out: each is charged then.",
+        )
     shared, given_back = {}, {}
     if restored_at is not None:
         last = validate.count_from(0, restored_at=restored_at)
-        if last >= _first_behind(connection, books):
+        if too_late(last, _first_behind(connection, books), conflicting):
             raise InvalidInput(
-                f"`restored_at` must be before the entry that says that {books.name} is behind.",
-                "The backup ended before it was restored.",
+                f"`restored_at` must be before the entry that says that {books.name} is behind, "
+                "and before the entry of each statement that was presented.",
+                "The backup ended before it was restored, and before the lost history went on.",
                 "Give the number of the last entry of the backup, or leave it out.",
             )
         backup = ReplayedHistory(reprice=False)
@@ -84,7 +101,7 @@ def acknowledge(
                 rest.append(record)
         shared = dict(backup.spent)
         given_back = refunds(books.terms.size, backup.waiting(), rest)
-    charged = gap(books.terms.size, conflicting, acknowledged, shared, given_back)
+    charged = gap(books.terms.size, conflicting, shared, given_back, histories)
     known = {block: units for block, units in charged.items() if block in books.spent}
     books.put_spent({block: plus(books.spent[block], units) for block, units in known.items()})
     waiting = (claims.c.data_set_id == books.id) & (claims.c.state == "claimed")
@@ -95,6 +112,7 @@ def acknowledge(
             "type": "restore",
             "reason": reason_of(reason),
             "restored_at": restored_at,
+            "histories": histories,
             "charged": {block: texts(units) for block, units in known.items()},
             "statements": [json.loads(row.statement) for row in kept if not row.acknowledged],
             "by": actor.holder,
@@ -102,7 +120,9 @@ def acknowledge(
         behind=None,
     )
     connection.execute(
-        presented.update().where(presented.c.data_set_id == books.id).values(acknowledged=1)
+        presented.update()
+        .where(presented.c.data_set_id == books.id, presented.c.acknowledged == 0)
+        .values(acknowledged=_CHARGED if histories is None else _COUNTED)
     )
     if not all(within(spent, books.cap) for spent in books.spent.values()):
         books.freeze("what the restored backup had forgotten does not fit", "service")
@@ -152,25 +172,51 @@ def _held(books: Books, signed: SignedStatement) -> bool:
     kept = list(connection.execute(_of(books)))
     if any((row.seq, row.hash) == (said.seq, said.hash) for row in kept):
         return False
-    if covered(said, [_statement(row) for row in kept if row.acknowledged]):
+    # Another one of a history that was charged, by the word of an owner; else it is charged itself.
+    counted = [_statement(row) for row in kept if row.acknowledged == _COUNTED]
+    acknowledged = [_statement(row) for row in kept if row.acknowledged]
+    if counted and covered(said, counted) and not parted(said, acknowledged):
         return False
     values: dict[str, Any] = {"data_set_id": books.id, "seq": said.seq, "hash": said.hash}
     text = json.dumps(signed.to_json())
     connection.execute(presented.insert(), {**values, "statement": text, "acknowledged": 0})
-    if books.behind is None:
-        books.behind = f"entry {said.seq} of its history was seen, and is not in it"
-        books.append(
-            {"type": "behind", "seen": said.seq, "seen_hash": said.hash}, behind=books.behind
-        )
+    books.behind = books.behind or f"entry {said.seq} of its history was seen, and is not in it"
+    record = {"type": "behind", "seen": said.seq, "seen_hash": said.hash}
+    books.append(record, behind=books.behind)
     return False
 
 
+def _require_key_of_then(books: Books, signed: SignedStatement) -> None:
+    """Raise `Refusal` where a key signed that had named its successor before that entry."""
+    if signed.key == books.keys[-1]:
+        return
+    handed_over = 0
+    asked = sa.select(entries.c.line).where(
+        entries.c.data_set_id == books.id,
+        entries.c.seq <= signed.statement.seq,
+        entries.c.line.contains('"type":"key.rotate"', autoescape=True),
+    )
+    for line in books.connection.execute(asked).scalars():
+        handed_over += json.loads(line)["type"] == "key.rotate"
+    if signed.key not in books.keys[handed_over:]:
+        raise Refusal(
+            422,
+            "signature",
+            "The key that signed this had named its successor before that entry.",
+            "Whoever has an old key must not say what was spent since.",
+            "Give a statement of the time when the key was in use.",
+        )
+
+
 def _first_behind(connection: sa.Connection, books: Books) -> int:
-    """Return the number of the last entry that says that the data set is behind."""
+    """Return the number of the first entry since when the data set is behind."""
+    first = 0
     for record in _records(connection, books, newest_first=True):
         if record["type"] == "behind":
-            return int(record["seq"])
-    return 0
+            first = int(record["seq"])
+        elif record["type"] == "restore":
+            break
+    return first
 
 
 def _records(

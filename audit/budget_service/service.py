@@ -146,9 +146,12 @@ class LedgerService:
                 row = connection.execute(
                     sa.select(data_sets).where(data_sets.c.name == name)
                 ).first()
-            if row is None:
-                raise no_data_set(name)
-            known = self._ids[name] = (row.parent_id or row.id, terms_of(row.terms))
+                if row is None:
+                    raise no_data_set(name)
+                number = row.parent_id or row.id
+                asked = sa.select(data_sets.c.terms).where(data_sets.c.id == number)
+                terms = terms_of(connection.execute(asked).scalar_one())
+            known = self._ids[name] = (number, terms)
         return known
 
     def shown(self, name: str) -> dict[str, Any]:

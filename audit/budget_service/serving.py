@@ -26,6 +26,9 @@ STOPPED_BY: Final = (signal.SIGINT, signal.SIGTERM)
 MAX_CONNECTIONS: Final = 500
 """What is above is answered 503 at once."""
 
+GRACE_SECONDS: Final = 15
+"""How long requests that are being answered keep a service from stopping."""
+
 Announce = Callable[[Mapping[str, Any]], None]
 """Called once, when the service answers, with its URL and the tokens that were issued."""
 
@@ -36,7 +39,8 @@ class ServiceOptions:
 
     `database` is a path or a URL, `key` the file of the private key, which is made where there is
     none.  `former_key` hands the histories over to `key`.  `owner` is issued a token of an owner.
-    `witnesses` are files of `privplan ledger witness`.
+    `witnesses` are files of `privplan ledger witness`.  `new` says that a key that exists has
+    signed no data set yet.
     """
 
     database: str
@@ -48,6 +52,7 @@ class ServiceOptions:
     witnesses: tuple[Path, ...] = ()
     certificate: Path | None = None
     certificate_key: Path | None = None
+    new: bool = False
 
 
 def require_packages() -> None:
@@ -74,6 +79,11 @@ def serve(asked: ServiceOptions, announce: Announce) -> None:
     """
     require_packages()
     _require_private(asked)
+    with _closed_in_order():
+        _serve(asked, announce)
+
+
+def _serve(asked: ServiceOptions, announce: Announce) -> None:
     from .database import Database
     from .restoring import hold_witnessed
     from .rotation import require_key
@@ -83,12 +93,15 @@ def serve(asked: ServiceOptions, announce: Announce) -> None:
     from .witness import heads_in
 
     _require_key_elsewhere(asked)
+    had_key = asked.key.exists()
     signer = Signer(_key(asked.key))
     former = (
         None if asked.former_key is None else Signer(private_key(asked.former_key, "--former-key"))
     )
     database = Database(asked.database)
     try:
+        if had_key and not asked.new:
+            _require_data_sets(database)
         unchecked = require_consistent(database, signer)
         require_key(database, signer, former)
         heads = [head for file in asked.witnesses for head in heads_in(file)]
@@ -117,7 +130,7 @@ def demo(port: int, announce: Announce) -> None:
     from .service import LedgerService
     from .signer import Signer
 
-    with tempfile.TemporaryDirectory(prefix="privplan-ledger-") as folder:
+    with _closed_in_order(), tempfile.TemporaryDirectory(prefix="privplan-ledger-") as folder:
         service = LedgerService(Database(str(Path(folder) / "ledger.db")), Signer.fresh())
         try:
             roles = ("owner", "analyst", "auditor")
@@ -143,17 +156,20 @@ def _answer(
     import uvicorn
 
     from .app import application
+    from .slow_senders import ImpatientProtocol
 
     class Server(uvicorn.Server):
         @contextlib.contextmanager
         def capture_signals(self) -> Iterator[None]:
             """Stop on SIGINT and SIGTERM, and go on to what closes the database."""
-            before = {each: signal.signal(each, self.handle_exit) for each in STOPPED_BY}
+            for each in STOPPED_BY:
+                signal.signal(each, self.handle_exit)
             try:
                 yield
             finally:
-                for each, handler in before.items():
-                    signal.signal(each, handler)
+                # A second signal does not keep the database from being closed.
+                for each in STOPPED_BY:
+                    signal.signal(each, signal.SIG_IGN)
 
         async def startup(self, sockets: Any = None) -> None:
             await super().startup(sockets=sockets)
@@ -172,7 +188,9 @@ def _answer(
         log_level="error",
         server_header=False,
         lifespan="off",
+        http=ImpatientProtocol,
         limit_concurrency=MAX_CONNECTIONS,
+        timeout_graceful_shutdown=GRACE_SECONDS,
         ssl_certfile=asked.certificate,
         ssl_keyfile=asked.certificate_key,
     )
@@ -184,6 +202,38 @@ def _answer(
             "Another program may answer there, or the name is of another machine.",
             "Give another --port or --host.",
         )
+
+
+@contextlib.contextmanager
+def _closed_in_order() -> Iterator[None]:
+    """Have a signal that ends the process run what closes the database, also before it answers."""
+
+    def end(*_: object) -> None:
+        raise SystemExit(128 + signal.SIGTERM)
+
+    before = {each: signal.getsignal(each) for each in STOPPED_BY}
+    signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
+def _require_data_sets(database: Any) -> None:
+    """Raise `InvalidInput` where a key that exists is given with a database that has nothing."""
+    import sqlalchemy as sa
+
+    from .tables import data_sets
+
+    with database.reading() as connection:
+        if connection.execute(sa.select(data_sets.c.id).limit(1)).first() is not None:
+            return
+    raise InvalidInput(
+        "The key exists, and the database has no data set.",
+        "A ledger that was lost looks so, and a new one gives everybody a second budget.",
+        "Restore a backup; where the key signed no data set yet, give --new.",
+    )
 
 
 def _issued(service: Any, holder: str, role: str) -> str:
@@ -208,8 +258,8 @@ def _require_private(asked: ServiceOptions) -> None:
 def _require_key_elsewhere(asked: ServiceOptions) -> None:
     if "://" in asked.database and not asked.database.startswith("sqlite"):
         return
-    folder = Path(asked.database.removeprefix("sqlite:///")).absolute().parent
-    if asked.key.absolute().parent == folder:
+    folder = Path(asked.database.removeprefix("sqlite:///")).resolve().parent
+    if asked.key.resolve().parent == folder:
         raise InvalidInput(
             f"The private key {asked.key} lies in the folder of the database.",
             "A backup of the folder would take it along, and whoever restores it could sign anew.",

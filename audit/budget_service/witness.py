@@ -19,6 +19,7 @@ from ...accountant.errors import InvalidInput, PrivplanError
 from ...accountant.regular_file import regular_content
 from ...fl.ledger_client.connection import Connection
 from ...fl.log.hash_chain import CHAIN, chained
+from .audited import audit_history
 from .names import name_of
 from .signer import SignedStatement, rotation_message, signature_holds
 
@@ -30,12 +31,17 @@ MAX_STATE_BYTES: Final = 2**26
 
 @dataclass(frozen=True)
 class WitnessedHistory:
-    """What a witness saw of one data set: how many entries are new, or what is wrong."""
+    """What a witness saw of one data set: how many entries are new, or what is wrong.
+
+    `restored` says that the history that was seen before was lost, that the new one acknowledges
+    it with its charge, and that the new one is kept from here on.
+    """
 
     data_set: str
     seq: int
     added: int
     problem: str | None
+    restored: bool = False
 
 
 def witness(
@@ -44,7 +50,8 @@ def witness(
     """Hold the newest head of each data set against the last that the state has, and keep it.
 
     The first head of a data set is believed, with its key; compare that key with the owner's.
-    Nothing is kept of a data set whose history contradicts the last head.
+    Nothing is kept of a data set whose history contradicts the last head, unless that history as a
+    whole withstands an audit and acknowledges the last head as one of a history that was lost.
     Raises `InvalidInput` for a state that cannot be read, and what the connection raises.
     """
     kept = _state(state)
@@ -61,7 +68,10 @@ def witness(
         last = earlier[-1] if earlier else None
         problem = _contradiction(connection, root, last, head)
         added = head.statement.seq - (last.statement.seq if last else -1)
-        seen.append(WitnessedHistory(root, head.statement.seq, added, problem))
+        restored = problem is not None and _acknowledged(connection, root, last, head)
+        if restored:
+            problem, added, earlier, last = None, head.statement.seq + 1, [], None
+        seen.append(WitnessedHistory(root, head.statement.seq, added, problem, restored))
         if problem is None and (last is None or last.statement.seq != head.statement.seq):
             kept[root] = [*earlier, head][-MAX_HEADS:]
     _write(state, kept)
@@ -69,8 +79,11 @@ def witness(
 
 
 def heads_in(path: Path) -> list[SignedStatement]:
-    """Return every head that a witness keeps, the oldest first."""
-    return [head for heads in _state(path, needed=True).values() for head in heads]
+    """Return the newest head of each data set that a witness keeps.
+
+    The witness saw one lead to the next, so it says what all of them say.
+    """
+    return [heads[-1] for heads in _state(path, needed=True).values() if heads]
 
 
 def _contradiction(
@@ -86,7 +99,7 @@ def _contradiction(
             f"its history ends at entry {new.seq}, and entry {old.seq} was seen: it was restored "
             "from a backup, or cut off"
         )
-    seq, prev, keys = old.seq + 1, old.hash, {last.key}
+    seq, prev, signs = old.seq + 1, old.hash, last.key
     while seq <= new.seq:
         lines = connection.text(f"/v1/data-sets/{name}/entries?first={seq}").splitlines()
         if not lines:
@@ -99,13 +112,35 @@ def _contradiction(
                 return f"entry {seq} does not follow the head that was kept: it is another history"
             if record.get("type") == "key.rotate":
                 message = rotation_message(name, prev, str(record["key"]))
-                if not any(signature_holds(key, record["signature"], message) for key in keys):
+                if not signature_holds(signs, record["signature"], message):
                     return f"entry {seq} names a key that the one before did not sign"
-                keys.add(str(record["key"]))
+                signs = str(record["key"])
             seq, prev = seq + 1, digest
     if prev != new.hash:
         return f"entry {new.seq} is not the one that was seen: it is another history"
-    return None if head.holds(frozenset(keys)) else "its head is not signed by the key of the last"
+    return None if head.holds(frozenset({signs})) else "its head is not signed by the key in use"
+
+
+def _acknowledged(
+    connection: Connection, name: str, last: SignedStatement | None, head: SignedStatement
+) -> bool:
+    """Return whether a history withstands an audit that holds the last head for a lost one's.
+
+    Its first key must be one that the witness knows: that of the last head, or one before it.
+    """
+    if last is None:
+        return False
+    lines: list[bytes] = []
+    while len(lines) <= head.statement.seq:
+        text = connection.text(f"/v1/data-sets/{name}/entries?first={len(lines)}")
+        if not text:
+            return False
+        lines += [f"{line}\n".encode() for line in text.splitlines()]
+    whole = lines[: head.statement.seq + 1]
+    if not audit_history(whole, head, [last], last.key).ok:
+        return False
+    old = last.statement
+    return old.seq >= len(whole) or json.loads(whole[old.seq])["hash"] != old.hash
 
 
 def _state(path: Path, *, needed: bool = False) -> dict[str, list[SignedStatement]]:

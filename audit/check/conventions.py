@@ -31,6 +31,7 @@ RELATION: Final = "relation"
 CHOSEN_RATE: Final = "chosen-rate"
 USER_CLIP: Final = "user-clip"
 RECORD_CLIP: Final = "record-clip"
+SILO_CLIP: Final = "silo-clip"
 GAUSSIAN_RELEASES: Final = "gaussian-releases"
 EVEN_RELEASES: Final = "even-releases"
 OF_RELEASES: Final = (GAUSSIAN_RELEASES, EVEN_RELEASES)
@@ -51,6 +52,12 @@ CONVENTIONS: Final = (
         "data.records_per_user",
         "drawn and clipped by itself",
         "A record is drawn and clipped by itself, whoever else's there are of its user.",
+    ),
+    Convention(
+        SILO_CLIP,
+        "noise.clip_bounds",
+        "unit",
+        "What a silo contributes to a step is clipped as a whole.",
     ),
     Convention("no-accumulation", "schedule.accumulation", 1, "A noise draw takes one batch."),
     Convention("one-run", "schedule.restarts", 1, "One accountant counted all that was released."),
@@ -97,6 +104,7 @@ def conventions_of(run: CheckedRun) -> tuple[Convention, ...]:
         and not (each.id == "records-public" and run.settings.neighbours != "add-remove")
         and not (each.id == "unit-record" and run.of_users is not None)
         and not (each.id == USER_CLIP and not _users_are_wholes(run))
+        and not (each.id == SILO_CLIP and not _silos_are_wholes(run))
         and not (each.id == RECORD_CLIP and not _records_are_alone(run))
     )
 
@@ -123,11 +131,18 @@ def _users_are_wholes(run: CheckedRun) -> bool:
     return users.settings.unit == "user" and users.event is None and not is_said
 
 
+def _silos_are_wholes(run: CheckedRun) -> bool:
+    return run.settings.unit == "silo" and run.event is None
+
+
 def _records_are_alone(run: CheckedRun) -> bool:
-    """Return whether a record is protected, users are counted, and nobody said who is drawn."""
+    """Return whether a record is protected, others hold it, and nobody said who is drawn."""
     settings, said = run.settings, (run.settings.sampled, run.settings.clip_bounds)
-    counted = settings.users is not None and run.of_users is None and run.event is None
-    return settings.unit == "record" and counted and said == (None, None)
+    if settings.unit != "record" or run.event is not None or said != (None, None):
+        return False
+    of_clients = settings.clients_rate is not None
+    held = (settings.users is not None or settings.silos is not None) and run.of_users is None
+    return of_clients or held
 
 
 def _with_several_records(run: CheckedRun) -> CheckedRun:

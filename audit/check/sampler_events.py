@@ -170,7 +170,8 @@ def _with_replacement(run: PinnedRun, draws: PhaseDraws) -> RunEvents:
     least: LowerEnd = (hidden,)
     fewest = math.floor(draws.lower_rate * run.drawn_from * (1.0 + ROUNDING))
     # What a user adds to a step may be clipped as a whole, however often it was drawn.
-    whole = run.settings.unit != "record" and run.settings.clip_bounds != "record"
+    of_user = run.settings.unit == "record" and run.design.clipped == "unit"
+    whole = of_user or (run.settings.unit != "record" and run.settings.clip_bounds != "record")
     if fewest > 0 and not whole:
         drawn = ev.Repeat(steps, ev.WithReplacement(fewest, run.drawn_from, draws.lower))
         least = (BoundingEvent(drawn, relation), hidden)

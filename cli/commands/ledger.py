@@ -176,7 +176,10 @@ def witness(_: typer.Context, asked: WitnessRequest) -> Report:
         seen = held(connection, asked.state, tuple(asked.data_set or ()))
     rows: list[tuple[str, str]] = []
     for each in seen:
-        if each.problem is None:
+        if each.restored:
+            text = f"entry {each.seq}, restored from a backup, and its gap was charged"
+            rows.append((plain(each.data_set), text))
+        elif each.problem is None:
             rows.append((plain(each.data_set), f"entry {each.seq}, {each.added:,} new"))
         else:
             rows += wrapped("FAILED", f"{each.data_set}: {each.problem}")
@@ -188,6 +191,7 @@ def witness(_: typer.Context, asked: WitnessRequest) -> Report:
                     "seq": each.seq,
                     "added": each.added,
                     "problem": each.problem,
+                    "restored": each.restored,
                 }
                 for each in seen
             ]

@@ -46,6 +46,12 @@ Witness = Annotated[
         show_default=False,
     ),
 ]
+New = Annotated[
+    bool,
+    typer.Option(
+        "--new", help="The key exists, and has signed no data set: begin with an empty database."
+    ),
+]
 Host = Annotated[str, typer.Option(metavar="NAME", help="Where it answers.")]
 Port = Annotated[int, typer.Option(metavar="N", help="0 takes a free one.", min=0, max=65535)]
 Certificate = Annotated[
@@ -79,6 +85,7 @@ def serve(
     port: Port = 8443,
     tls_cert: Certificate = None,
     tls_key: CertificateKey = None,
+    new: New = False,
     demo: Demo = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -119,6 +126,7 @@ def serve(
             tuple(witness or ()),
             tls_cert,
             tls_key,
+            new,
         )
         serving.serve(asked, announce)
 

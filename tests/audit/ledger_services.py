@@ -140,9 +140,16 @@ def answering(service: LedgerService) -> Iterator[str]:
     """Yield the address at which a service answers, from a thread of this process."""
     import uvicorn
 
+    from privplan.audit.budget_service import slow_senders
     from privplan.audit.budget_service.app import application
 
-    config = uvicorn.Config(application(service), port=0, log_level="error", lifespan="off")
+    config = uvicorn.Config(
+        application(service),
+        port=0,
+        log_level="error",
+        lifespan="off",
+        http=slow_senders.ImpatientProtocol,
+    )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

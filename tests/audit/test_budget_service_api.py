@@ -5,10 +5,13 @@ from __future__ import annotations
 import http.client
 import json
 import logging
+import socket
 import time
 import urllib.parse
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from privplan.accountant import events as ev
-from privplan.audit.budget_service import tokens
+from privplan.audit.budget_service import slow_senders, tokens
 from privplan.audit.budget_service.audited import audit_history
 from privplan.audit.budget_service.claim_addresses import CLAIM_ADDRESSES
 from privplan.audit.budget_service.data_set_addresses import DATA_SET_ADDRESSES
@@ -258,6 +261,25 @@ def test_no_answer_and_no_log_shows_a_token(api: Api, caplog: pytest.LogCaptureF
     assert all(answer.status_code >= 400 for answer in answers)
     assert not any(api.secrets["ana"] in answer.text for answer in answers[1:])
     assert not any(secret in each for each in caplog.messages for secret in api.secrets.values())
+
+
+def test_the_head_of_a_request_has_some_seconds_to_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slow_senders, "HEAD_SECONDS", 0.3)
+    with served(tmp_path / "slow.db") as service, answering(service) as url:
+        whole = b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n"
+        for before in (b"", b"GET / HT", whole + b"GET / HT"):
+            with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2]))) as client:
+                client.settimeout(10)
+                client.send(before)
+                for _ in range(8):  # whoever sends a little now and then is no faster
+                    time.sleep(0.1)
+                    with suppress(OSError):
+                        client.send(b"X")
+                with suppress(ConnectionResetError):
+                    while client.recv(2**16):
+                        pass
 
 
 def test_the_description_names_every_address_with_an_example(api: Api) -> None:

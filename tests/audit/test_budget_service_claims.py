@@ -151,6 +151,16 @@ def test_a_key_stands_for_one_claim(ledger: Ledger) -> None:
     assert ledger.claim(key="k1", actor=EVE)["id"] != first["id"]
 
 
+def test_a_key_answers_in_the_state_that_its_claim_has_now(ledger: Ledger) -> None:
+    first, other = ledger.claim(key="now1")["id"], ledger.claim(key="now2")["id"]
+    ledger.step("begin", first)
+    assert ledger.claim(key="now1")["state"] == "begun"
+    ledger.step("cancel", other)
+    with pytest.raises(Refusal, match="was cancelled") as refusal:
+        ledger.claim(key="now2")
+    assert (refusal.value.status, refusal.value.more) == (409, {"state": "cancelled"})
+
+
 def test_a_refusal_is_not_remembered_under_its_key(ledger: Ledger) -> None:
     large = ledger.claim(ev.Repeat(5, LAPLACE))["id"]
     with pytest.raises(BudgetRefusal):
@@ -255,6 +265,15 @@ def test_a_verdict_above_that_states_no_size_freezes(ledger: Ledger) -> None:
         ledger.step("begin", waiting)
     ledger.owner("thaw", "the size is known now")
     assert ledger.step("begin", waiting)["state"] == "begun"
+
+
+def test_a_verdict_above_with_an_event_that_costs_no_more_freezes(ledger: Ledger) -> None:
+    claim = ledger.claim(begin=True)["id"]
+    ledger.step("release", claim, None)
+    event = ledger.service.audit_price(claim, ev.Laplace(9.0).to_json(), AUDITOR)
+    ledger.step("audit", claim, "above", *event, actor=AUDITOR)
+    assert ledger.shown()["frozen"]
+    assert ledger.audited().problem is None
 
 
 def test_caps_move_by_four_eyes(ledger: Ledger) -> None:
@@ -380,15 +399,6 @@ def test_terms_that_make_no_sense_are_refused(
 def test_a_data_set_is_opened_once(ledger: Ledger) -> None:
     with pytest.raises(Refusal, match="There is a data set"):
         ledger.service.open_data_set(ledger.terms, OLGA)
-
-
-def test_a_second_server_of_one_file_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "ledger.db"
-    database = Database(str(path))
-    with pytest.raises(InvalidInput, match="served by another process"):
-        Database(str(path))
-    database.close()
-    Database(str(path)).close()
 
 
 def test_tables_of_a_newer_version_are_refused(tmp_path: Path) -> None:

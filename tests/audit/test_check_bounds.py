@@ -61,8 +61,12 @@ def test_clients_that_are_sampled_as_a_whole_hide_a_user() -> None:
 
 def test_two_draws_are_never_counted_together() -> None:
     twice = checked({"sampling.clients_rate": 0.1, "schedule.steps": 3516})
-    assert upper(twice) == upper(checked())
+    # Of the records of a tenth of all clients, whom their others show, a batch is ten times more.
+    event = ev.Repeat(3516, ev.Poisson(2560 / 60000, ev.Gaussian(1.3)))
+    assert upper(twice) == pytest.approx(at_most(event))
     assert lower(twice) < 0.1
+    told = {"sampling.clients_rate": 0.1, "schedule.steps": 3516, "sampling.rate": 256 / 60000}
+    assert upper(checked(told, without=("sampling.batch",))) == upper(checked())
 
 
 def test_other_releases_are_composed() -> None:

@@ -27,12 +27,15 @@ USERS: Final = {
 def test_what_the_clip_bounds_decides_for_users_of_many_records() -> None:
     result = of(0.8, **USERS)
     assert result.verdict == "unverifiable"
-    spans(result, truth(2.0, 0.1, 10), 2010.66)
-    assert len(result.completions) == 3
-    spans(of(0.8, **USERS, clip_bounds="unit"), truth(2.0, 0.1, 10), truth(2.0, 0.1, 10))
+    # Inside of a client its records may all be drawn, or none that counts.
+    spans(result, 0.0, 2010.66)
+    assert len(result.completions) == 6
+    spans(of(0.8, **USERS, clip_bounds="unit"), 0.0, truth(2.0, 0.1, 10))
+    told = of(0.8, **USERS, clip_bounds="unit", sampled="users")
+    spans(told, truth(2.0, 0.1, 10), truth(2.0, 0.1, 10))
     records = of(0.8, **USERS, clip_bounds="record", sampled="records")
     assert records.proven is not None
-    assert records.proven.upper == pytest.approx(96.451, rel=1e-3)
+    assert records.proven.upper == pytest.approx(2010.66, rel=1e-3)
 
 
 def test_batches_larger_than_the_number_of_users_are_of_records() -> None:
@@ -146,12 +149,11 @@ def test_phases_beside_a_rate_of_clients_leave_open_who_is_drawn(unit: str) -> N
     facts = {"unit": unit, "clients_rate": 0.3, "phases": [[2.0, 0.1, 20]]}
     result = of(1.0, **facts, delta=1e-3)
     assert not result.verdict.startswith("holds")
-    least = truth(2.0, 0.1, 20, 1e-3)
-    if unit == "user":
-        # It may have one record, which is drawn if its client is, and by itself besides; that both
-        # draws are fresh in every step is not said.
-        least = truth(2.0, 0.03, 1, 1e-3)
-    spans(result, least, truth(2.0, 0.3, 20, 1e-3))
+    # It may have one record, which is drawn if its client is, and by itself besides; that both
+    # draws are fresh in every step is not said.
+    least = truth(2.0, 0.03, 1, 1e-3)
+    # A silo takes part with any of its records, or users.
+    spans(result, least, truth(2.0, 0.3 if unit == "user" else 1.0, 20, 1e-3))
 
 
 def test_phases_of_drawn_records_show_a_user_with_its_client_alone() -> None:

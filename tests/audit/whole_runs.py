@@ -16,6 +16,8 @@ from typing import Final
 import numpy as np
 from scipy.stats import binom, hypergeom, norm
 
+from privplan.accountant.arrays import FloatArray
+
 from .losses import composed_epsilon
 
 Mixture = tuple[tuple[float, float], ...]
@@ -24,6 +26,14 @@ Mixture = tuple[tuple[float, float], ...]
 NOBODY: Final[Mixture] = ((1.0, 0.0),)
 
 DELTA: Final = 1e-5
+
+
+def binned(edges: FloatArray, mean: float, noise: float) -> FloatArray:
+    """Return the mass of a normal density in each bin, which no tail loses digits of."""
+    above = edges[:-1] > mean
+    masses = np.diff(norm.cdf(edges, mean, noise))
+    masses[above] = -np.diff(norm.sf(edges, mean, noise))[above]
+    return masses
 
 
 @cache
@@ -35,7 +45,7 @@ def loss_of(here: Mixture, there: Mixture, noise: float, steps: int) -> float:
     shifts = [shift for mixture in (here, there) for _, shift in mixture]
     edges = np.linspace(min(shifts) - 11.0 * noise, max(shifts) + 11.0 * noise, 6001)
     shown, other = (
-        sum(chance * np.diff(norm.cdf(edges, shift, noise)) for chance, shift in mixture)
+        sum(chance * binned(edges, shift, noise) for chance, shift in mixture)
         for mixture in (here, there)
     )
     seen = (shown > 1e-300) & (other > 1e-300)
@@ -66,6 +76,7 @@ class Design:
     batch: int
     of_unit: int
     draws: int
+    clients: float | None = None
 
     @property
     def rate(self) -> float:
@@ -93,7 +104,22 @@ class Design:
         return count * self.of_unit if self.drawn == "users" and self.unit == "user" else count
 
     def pairs(self) -> Iterator[tuple[Mixture, Mixture]]:
-        """Yield pairs of what neighbouring data sets show in one noise draw."""
+        """Yield pairs of what neighbouring data sets show in one noise draw.
+
+        Clients of a silo are its users, of whom any that comes brings it.
+        """
+        comes = 1.0 if self.clients is None else self.clients
+        if self.unit == "silo" and self.clients is not None:
+            comes = 1.0 - (1.0 - self.clients) ** self.of_unit
+        for pair in self._pairs_of_clients():
+            here, there = (
+                ((1.0 - comes, 0.0), *((comes * chance, shift) for chance, shift in law))
+                for law in pair
+            )
+            yield (here, there) if comes < 1.0 else pair
+
+    def _pairs_of_clients(self) -> Iterator[tuple[Mixture, Mixture]]:
+        """Yield pairs of what a client shows that came."""
         law = tuple((chance, self.moved(count)) for chance, count in self.occurrences())
         zeroed = self.relation == "zero-out"
         opposite = tuple((chance, -shift) for chance, shift in law)
@@ -135,6 +161,46 @@ class Design:
         if self.method == "fixed-size":
             return of_units and self.batch < self.population and self.relation == "add-remove"
         return of_units or (self.relation != "replace-one")
+
+
+def run_of_clients(source: random.Random) -> WholeRun:
+    """Return a random run of clients that are sampled, and their records inside, or not all."""
+    unit = source.choice(["record", "user", "silo"])
+    of_unit, holders = source.choice([2, 3, 5]), source.choice([4, 10, 20])
+    drawn = "users" if unit == "silo" else source.choice(["records", "users"])
+    clipped = "unit" if unit == "silo" else source.choice(["unit", "record"])
+    relation = source.choice(["add-remove", "replace-one", "zero-out"])
+    clients, steps = source.choice([0.2, 0.5, 0.9]), source.choice([1, 4, 10])
+    batch = 20 if unit == "silo" else source.choice([2, 6, 18, 20])
+    design = Design(
+        unit, drawn, clipped, "poisson", relation, 20, batch, of_unit, 1, clients
+    )  # fmt: skip
+    noise = source.choice([1.5, 2.0, 3.0])
+    farthest = max(abs(shift) for pair in design.pairs() for law in pair for _, shift in law)
+    if steps * (2.0 * farthest / noise) ** 2 > 100.0:
+        return run_of_clients(source)  # beyond the grid of losses
+    least = max(loss_of(*pair, noise, steps) for pair in design.pairs())
+    facts: dict[str, object] = {
+        "claim.unit": unit,
+        "claim.neighbours": relation,
+        "claim.delta": DELTA,
+        "noise.noise_multiplier": noise,
+        "noise.clip_source": "constant",
+        "noise.clip_bounds": clipped,
+        "sampling.method": "poisson",
+        "sampling.sampled": drawn,
+        "sampling.clients_rate": clients,
+        "schedule.steps": steps,
+        "schedule.accumulation": 1,
+        "schedule.restarts": 1,
+        "data.users": holders * (of_unit if unit == "silo" else 1),
+    }
+    if unit == "silo":
+        facts["data.silos"] = holders
+    else:
+        facts |= {"data.records": holders * of_unit, "data.records_per_user": of_unit}
+        facts |= {"sampling.rate": design.rate}
+    return WholeRun(facts, least, least if design.is_exact() else math.inf)
 
 
 def whole_run(source: random.Random) -> WholeRun:
@@ -211,6 +277,15 @@ CERTAIN: Final = (
 
 def may_be_hidden(facts: Mapping[str, object], stated: Mapping[str, object]) -> bool:
     """Return whether no convention is wrong about the run, where no more than that is stated."""
+    if "sampling.clients_rate" in facts:
+        # Clients are users, whose draws besides are told, as far as there are any.
+        needed = {"sampling.clients_rate", "schedule.steps", "sampling.method"}
+        if facts["claim.unit"] == "silo":
+            needed.add("data.users")
+        elif facts["sampling.sampled"] == "users":
+            needed.add("sampling.rate")
+        if not needed <= set(stated):
+            return False
     unit, drawn = facts["claim.unit"], facts["sampling.sampled"]
     clipped = facts["noise.clip_bounds"]
     several = "data.records_per_user" in stated and facts["data.records_per_user"] != 1

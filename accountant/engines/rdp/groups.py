@@ -57,7 +57,7 @@ def group(event: ev.Group, neighbours: Neighbours) -> Curve:
     return Curve(
         at=_smallest(curves),
         limit=limit,
-        steps=(*record.steps, group_step(event.size, neighbours), _step(event, mixture)),
+        steps=(*record.steps, group_step(event.size, neighbours), _step(event, limit, mixture)),
     )
 
 
@@ -105,13 +105,18 @@ def _with_slack(event: ev.Group, record: Curve, neighbours: Neighbours) -> Curve
     )
 
 
-def _step(event: ev.Group, mixture: Mixture | None) -> Step:
-    rule = "the optimised triangle inequality and Mironov's rule"
+def _step(event: ev.Group, limit: float, mixture: Mixture | None) -> Step:
+    """Return the step that names every rule of which the smallest is taken."""
+    rules = ["the optimised triangle inequality", "Mironov's rule"]
+    if limit < math.inf:
+        rules.append(f"binary randomized response at {event.size} times the largest loss")
     if mixture is not None:
-        rule += ", and the mixture sum_i w_i N(i) of all records together"
+        rules.append("the mixture sum_i w_i N(i) of all records together")
+    if isinstance(event.event, ev.MatrixGaussian):
+        rules.append("a Gaussian of bins that are known")
     return Step(
         "group",
-        f"R_{event.size}(a) is the smallest of {rule}.",
+        f"R_{event.size}(a) is the smallest of {', '.join(rules[:-1])} and {rules[-1]}.",
         _GROUP_SOURCE,
         ("one record's curve holds between all data sets on the way, in both directions",),
     )

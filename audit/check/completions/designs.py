@@ -59,13 +59,16 @@ def _designs(run: PinnedRun, end: End) -> Iterator[Alternative]:
 def may_be_of_users(run: PinnedRun) -> bool:
     """Return whether protected records may be drawn, or clipped, with those of their user."""
     settings = run.settings
-    if run.event is not None or settings.clients_rate is not None or run.records_of_user == 1:
+    if run.event is not None or run.records_of_user == 1:
         return False
-    if settings.sampled == "users" or run.among_users or run.records_of_user is not None:
+    if settings.sampled == "users" or run.records_of_user is not None:
+        return True
+    if run.among_users and settings.clients_rate is None:
         return True
     # By convention (`record-clip`) a record is by itself, if nothing else is said.
     said = settings.sampled is not None or settings.clip_bounds is not None
-    return settings.users is not None and said
+    holders = (settings.users, settings.silos, settings.clients_rate)
+    return said and any(each is not None for each in holders)
 
 
 def _of_records(run: PinnedRun) -> PinnedRun:
@@ -141,7 +144,10 @@ def _of_silos(run: PinnedRun) -> Iterator[Alternative]:
         yield _at_rate(pinned, 1.0) if settings.rate is None and follows(run) else pinned, None
         return
     if settings.clients_rate is not None:
-        yield _pinned(run, of_silos), None
+        # Clients may be users of the silos, if any of these, or of their records, are counted.
+        said = (settings.users, settings.sampled, settings.rate, settings.batch)
+        whole = all(each is None for each in said) or run.event is not None
+        yield _pinned(run, of_silos if whole else replace(of_silos, drawn="users")), None
         return
     by_records = counts_records(run)
     may_be_silos = "sampling.batch" in run.stated and not by_records and settings.users is None
@@ -206,11 +212,7 @@ def _of_users(run: PinnedRun, end: End) -> Iterator[Alternative]:
             design = replace(design, drawn="records")
         yield _drawn_users(_pinned(run, design), end), None
         return
-    by_clients = settings.clients_rate is not None and settings.rate is None
     for drawn, clipped, choice in _product(run):
-        # Who draws clients, and clips each as a whole, draws users.
-        if by_clients and settings.sampled is None and (clipped, drawn) == ("unit", "records"):
-            continue
         design = replace(_as_stated(run.with_settings(sampled=drawn)), clipped=clipped)
         pinned = _pinned(run, design, sampled=drawn, clip_bounds=clipped)
         if drawn == "users":

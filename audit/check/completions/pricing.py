@@ -14,6 +14,14 @@ from ...description.run_description import ExtraRelease
 from ..grouped_events import bounds_users
 from ..pinned_run import PinnedRun
 from ..stated_event import samplers_of
+from .clients import (
+    at_both_rates,
+    at_higher_rate,
+    drawn_inside,
+    in_batches_of_clients,
+    in_every_step,
+    turned_by_a_record,
+)
 from .completion import Alternative, Choice, End
 
 
@@ -28,6 +36,10 @@ def priced(run: PinnedRun, end: End) -> Iterator[Alternative]:
             yield each, None
         return
     of_user = run.settings.records_per_user
+    if unit in ("user", "silo") and run.event is None and _is_of_open_clients(run, end):
+        pinned = at_both_rates(run) if end == "least" else at_higher_rate(run)
+        yield pinned, _inside_or_besides(run, end)
+        return
     if unit != "user" or of_user is None or of_user == 1:
         run = _of_single_records(_of_fewer_records(run, end), end)
         yield _with_clients(run, end), _phases_or_clients(run, end)
@@ -39,7 +51,34 @@ def priced(run: PinnedRun, end: End) -> Iterator[Alternative]:
     other: End = "most" if end == "least" else "least"
     if pinned != _users(run, of_user, other):
         pinned = replace(pinned, stands_for=end)
-    yield pinned, None
+    yield pinned, _inside_or_besides(run, end)
+
+
+def _inside_or_besides(run: PinnedRun, end: End) -> Choice | None:
+    """Return what is open of records that are drawn inside of clients at a rate nobody said."""
+    if not drawn_inside(run):
+        return None
+    says = "all of a client's records are" if end == "most" else "none of a client's records is"
+    return Choice("sampling.rate", f"{says} drawn with it")
+
+
+def _is_of_open_clients(run: PinnedRun, end: End) -> bool:
+    """Return whether it is open how a whole user or silo is drawn with its client.
+
+    Records may be drawn inside of clients at any rate; and where somebody says that users are
+    drawn, and a rate besides that of clients, either may be theirs.  A silo of users takes part
+    with any of these, which its own sampler counts.
+    """
+    settings = run.settings
+    if settings.clients_rate is None:
+        return False
+    if settings.unit == "silo":
+        return run.design.drawn == "users" and end == "least"
+    if drawn_inside(run):
+        return end == "least"
+    both = settings.rate is not None or bool(settings.phases)
+    single = settings.records_per_user in (None, 1)
+    return single and both and settings.sampled == "users"
 
 
 def _records(run: PinnedRun, end: End) -> Iterator[PinnedRun]:
@@ -47,7 +86,8 @@ def _records(run: PinnedRun, end: End) -> Iterator[PinnedRun]:
 
     - Records are drawn, each is clipped: a step has one clipped record or none.
     - Records are drawn, what a user adds to a step is clipped: a record that is drawn moves what
-      its user adds from one place of the ball to another, by two norms at most.
+      its user adds from one place of the ball to another, by two norms at most; and so does a
+      record of another user that takes its stead in a batch.
     - Users are drawn, each record is clipped: other records of a user may show that it was drawn,
       so that a draw hides no more than one that everybody sees.
     - Users are drawn, and clipped as wholes: a record makes of its user another one, or is all of
@@ -56,15 +96,18 @@ def _records(run: PinnedRun, end: End) -> Iterator[PinnedRun]:
     From below a user of a single record is data, too: it is drawn, or moves, as its user is.
     """
     settings, of_user = run.settings, run.records_of_user
-    if run.design.drawn == "records":
-        alone = run.with_settings(records_per_user=None)
-        if run.design.clipped == "record" or settings.neighbours == "replace-one":
-            yield alone
-        elif end == "least":
-            yield replace(alone, stands_for="least")
-        else:
-            yield replace(_with_less_noise(alone, 2), stands_for="most")
+    alone = run.with_settings(records_per_user=None)
+    if run.design.drawn == "records" and run.design.clipped == "record":
+        yield in_batches_of_clients(alone) if end == "most" else alone
         return
+    if end == "least" and (run.design.drawn == "records" or settings.clients_rate is not None):
+        yield replace(alone, stands_for="least")
+        return
+    if run.design.drawn == "records":
+        yield _of_clipped_sums(alone)
+        return
+    # Clients are users, too.
+    run = at_higher_rate(run) if end == "most" else run
     whole = run.with_settings(unit="user", records_per_user=None)
     if end == "least":
         yield replace(whole, stands_for="least")
@@ -81,6 +124,27 @@ def _records(run: PinnedRun, end: End) -> Iterator[PinnedRun]:
     else:
         farther = _with_less_noise(whole, of_user).with_settings(neighbours="replace-one")
         yield replace(farther, stands_for="most")
+
+
+def _of_clipped_sums(run: PinnedRun) -> PinnedRun:
+    """Return drawn records of users whose sums are clipped, at the most that one record moves.
+
+    A client is there in every step; of one that draws at an unknown rate a record is in each.
+    """
+    settings = run.settings
+    if settings.clients_rate is not None:
+        if settings.method not in ("poisson", "full") and settings.neighbours != "replace-one":
+            why = "Records of other clients fill the batches, and what these move is not known."
+            missing = ("sampling.clients_rate",)
+            return replace(run, unbounded=why, unbounded_without=missing, stands_for="most")
+        known = settings.method in ("poisson", "full") and not drawn_inside(run)
+        run = in_batches_of_clients(run) if known else in_every_step(run)
+        run = run.with_settings(clients_rate=None)
+    if run.settings.neighbours == "replace-one":
+        turned = turned_by_a_record(run)
+        if turned is not None:
+            return turned
+    return replace(_with_less_noise(run, 2), stands_for="most")
 
 
 def _with_less_noise(run: PinnedRun, times: int) -> PinnedRun:
@@ -171,10 +235,16 @@ def _users(run: PinnedRun, records: int, end: End) -> PinnedRun:
     - The norm bounds a record, users are drawn: a user moves a sum by as many norms as records.
     - The norm bounds a user, records are drawn: a step has one contribution where any is drawn.
 
+    Where nobody says how records are drawn inside of clients, all of them may be with their client.
+
     No order is known between them.
     """
     settings, drawn, clipped = run.settings, run.design.drawn, run.design.clipped
-    if clipped == "record" and drawn == "records":
+    if drawn == "users":
+        run = at_higher_rate(run) if end == "most" else _at_lower_rate(run)
+        settings = run.settings
+    inside = drawn_inside(run)
+    if clipped == "record" and drawn == "records" and not inside:
         if end == "least":
             # All records of a user may move a release by one norm together.
             released = _of_all(settings.releases, 1.0 / records, of_batches=True)
@@ -190,12 +260,19 @@ def _users(run: PinnedRun, records: int, end: End) -> PinnedRun:
         whole = replace(whole, phases=phases, clients_rate=None)
     if clipped == "record":
         return _moved_by_all(replace(run, settings=whole), records, end)
-    if drawn == "users":
+    if drawn == "users" or inside:
         return _with_clients(replace(run, settings=whole), end)
     if end == "least":
         # Users of a single record are data, too.
         return replace(run, settings=whole)
     return _any_of_a_user(run, records)
+
+
+def _at_lower_rate(run: PinnedRun) -> PinnedRun:
+    """Return drawn users at their clients' rate, and at one that is stated besides as well."""
+    settings = run.settings
+    stated = settings.rate is not None or bool(settings.phases)
+    return at_both_rates(run) if stated else run
 
 
 def _moved_by_all(run: PinnedRun, records: int, end: End) -> PinnedRun:

@@ -1,0 +1,57 @@
+"""Fields of an entry, read as strictly as the service writes them: a hostile history costs nothing.
+
+A number stands as the shortest decimal of a double, so its length and its exponent are bounded.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from fractions import Fraction
+from typing import Final
+
+from ...fl.log.hash_chain import is_hash
+
+_SHARE: Final = re.compile(r"[0-9](\.[0-9]{1,20})?(e-[0-9]{2,3})?")
+_EPSILON: Final = re.compile(r"[0-9]{1,17}(\.[0-9]{1,20})?(e[+-][0-9]{2,3})?")
+
+
+def share_in(source: object) -> Fraction:
+    """Return a share of a cap, 0 to 1; `ValueError` for what no service writes."""
+    if not isinstance(source, str) or _SHARE.fullmatch(source) is None:
+        raise ValueError("a share is a decimal")
+    share = Fraction(source)
+    if share > 1:
+        raise ValueError("a share is at most 1")
+    return share
+
+
+def epsilon_in(source: object) -> float:
+    """Return an epsilon above 0; `ValueError` for what no service writes."""
+    if not isinstance(source, str) or _EPSILON.fullmatch(source) is None:
+        raise ValueError("epsilon is a decimal")
+    epsilon = float(source)
+    if not 0.0 < epsilon < math.inf:
+        raise ValueError("epsilon is above 0 and finite")
+    return epsilon
+
+
+def key_in(source: object) -> str:
+    """Return a public key in hex; `ValueError` for what is none."""
+    if not isinstance(source, str) or not is_hash(source):
+        raise ValueError("a public key has 64 hexadecimal digits")
+    return source
+
+
+def number_in(source: object) -> int:
+    """Return the number of an entry; `ValueError` for what is none."""
+    if type(source) is not int or source < 0:
+        raise ValueError("a number of an entry is a whole number")
+    return source
+
+
+def text_in(source: object) -> str:
+    """Return a text; `ValueError` for what is none."""
+    if not isinstance(source, str):
+        raise ValueError("it is no text")
+    return source

@@ -1,0 +1,169 @@
+"""Clients, silos and clipped sums of users, of which a description says a part: no end is wrong.
+
+Each truth is a pair of mixtures that neighbouring data sets show in a step, written down here.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+from typing import Any
+
+import privplan as pp
+
+from ..cases import for_each
+from .completion_runs import WITHIN, check, ends, of, seen_draws, truth
+from .whole_runs import NOBODY, Mixture, loss_of
+
+CLIPPED: dict[str, Any] = {"unit": "record", "sampled": "records", "clip_bounds": "unit"}
+
+
+def covered(result: Any, loss: float) -> None:
+    """Check that no end parts the loss from what is proven."""
+    lower, upper = ends(result)
+    assert upper >= loss * (1.0 - WITHIN), (upper, loss)
+    assert lower <= loss * (1.0 + WITHIN), (lower, loss)
+
+
+def turning(rate: float, others: int) -> tuple[Mixture, Mixture]:
+    """Return a record that turns the sum of its user, and one that leaves it as the others do."""
+    some = 1.0 - (1.0 - rate) ** others
+    nobody, turned = (1.0 - rate) * (1.0 - some), (1.0 - rate) * some
+    return ((nobody, 0.0), (turned, -1.0), (rate, 1.0)), ((nobody, 0.0), (turned + rate, -1.0))
+
+
+@for_each("rate, others", [(0.1, 9), (0.1, 29), (0.5, 1)])
+def test_a_replaced_record_turns_the_clipped_sum_of_its_user(rate: float, others: int) -> None:
+    facts: dict[str, Any] = {"users": 100, "records_per_user": others + 1, "rate": rate}
+    facts |= {"method": "poisson", "neighbours": "replace-one", "unit": "record", "delta": 1e-5}
+    loss = loss_of(*turning(rate, others), 2.0, 10)
+    for more in ({}, {"clip_bounds": "unit", "sampled": "records"}):
+        result = check(claimed=loss * 0.99, noise_multiplier=2.0, steps=10, **facts, **more)
+        covered(result, loss)
+        assert not result.verdict.startswith("holds")
+    apart = {"clip_bounds": "record", "sampled": "records"}
+    told = check(claimed=1.0, noise_multiplier=2.0, steps=10, **facts, **apart)
+    assert ends(told)[1] <= truth(1.0, rate, 10) * (1.0 + WITHIN)
+
+
+def twice(law: Mixture) -> Mixture:
+    """Return the law of the sum of two independent draws."""
+    sums: dict[float, float] = {}
+    for (chance, shift), (other, more) in product(law, repeat=2):
+        sums[shift + more] = sums.get(shift + more, 0.0) + chance * other
+    return tuple((chance, shift) for shift, chance in sums.items())
+
+
+def test_a_replaced_record_turns_the_sum_of_its_user_in_each_of_several_batches() -> None:
+    here, there = (twice(law) for law in turning(0.5, 1))
+    facts = {"users": 20, "records": 40, "records_per_user": 2, "rate": 0.5, "steps": 4, **CLIPPED}
+    facts |= {"accumulation": 2, "accumulation_of": "own-draws", "neighbours": "replace-one"}
+    loss = loss_of(here, there, 3.0, 4)
+    result = of(loss, **facts, noise_multiplier=3.0)
+    covered(result, loss)
+
+
+def test_what_leaves_a_fixed_batch_moves_the_sum_of_another_user() -> None:
+    """Three of four records; one of user A outweighs its other one, and B's two are unlike."""
+    law = ((0.25, -1.0 - 1.0), (0.25, 1.0 - 1.0), (0.25, 1.0 - 0.5), (0.25, 1.0 - 1.0))
+    there = ((0.25, -1.0 - 1.0), (0.25, -1.0 - 1.0), (0.25, -1.0 - 0.5), (0.25, -1.0 - 1.0))
+    loss = loss_of(law, there, 2.0, 10)
+    facts = {**CLIPPED, "method": "fixed-size", "batch": 3, "records": 4, "users": 2}
+    result = of(14.5, **facts, records_per_user=2, neighbours="replace-one", noise_multiplier=2.0,
+                steps=10)  # fmt: skip
+    covered(result, loss)
+    assert loss > 14.5
+    assert not result.verdict.startswith("holds")
+
+
+@for_each("relation", ["add-remove", "zero-out", "replace-one"])
+@for_each("stated", [{}, {"clip_bounds": "unit"}])
+def test_a_rate_of_clients_leaves_the_clip_of_their_sums(
+    stated: dict[str, str], relation: str
+) -> None:
+    """Clients that always come are no draw at all."""
+    here, there = turning(0.1, 9)
+    if relation != "replace-one":
+        there = ((0.9**9, 0.0), (1.0 - 0.9**9, -1.0))
+    loss = loss_of(here, there, 2.0, 10)
+    facts = {"unit": "record", "users": 20, "records": 200, "records_per_user": 10}
+    facts |= {"sampled": "records", "clients_rate": 1.0, "rate": 0.1, "noise_multiplier": 2.0}
+    result = of(1.3, **facts, **stated, steps=10, neighbours=relation)
+    covered(result, loss)
+    assert not result.verdict.startswith("holds")
+
+
+@for_each("drawn", [{"rate": 0.0025}, {"batch": 5}])
+def test_other_records_show_that_a_client_was_drawn(drawn: dict[str, float]) -> None:
+    facts = {"unit": "record", "users": 40, "records": 2000, "records_per_user": 50, "steps": 10}
+    facts |= {"sampled": "users", "clip_bounds": "record", "clients_rate": 0.1}
+    result = of(1.0, **facts, **drawn, noise_multiplier=1.0)
+    for rate in (0.1, 0.1 * 0.0025):
+        covered(result, seen_draws(1.0, rate, 10))
+
+
+SILO: dict[str, Any] = {"unit": "silo", "noise_multiplier": 2.0, "silos": 10, "steps": 10}
+
+
+@for_each("stated", [{}, {"sampled": "users"}, {"sampled": "users", "rate": 1.0}])
+def test_a_silo_takes_part_with_any_of_its_drawn_users(stated: dict[str, Any]) -> None:
+    result = of(4.0, **SILO, users=100, clip_bounds="unit", clients_rate=0.5, **stated)
+    covered(result, truth(2.0, 1.0 - 0.5**10, 10))
+    assert not result.verdict.startswith("holds")
+
+
+@for_each("method", ["poisson", "fixed-size", "weighted"])
+@for_each("drawn", [{"records": 20, "rate": 0.02}, {"records": 10, "batch": 1}])
+def test_a_drawn_silo_may_have_no_drawn_record(method: str, drawn: dict[str, Any]) -> None:
+    result = of(2.0, **SILO, **drawn, clients_rate=0.5, method=method)
+    assert ends(result)[0] <= truth(2.0, 0.5 * (1.0 - 0.98**20), 10)
+    assert result.verdict != "false"
+
+
+def test_records_inside_of_clients_are_drawn_at_any_rate() -> None:
+    """Of five records as many as are drawn move a sum, once the client is drawn."""
+    facts = {"unit": "user", "users": 20, "records": 100, "records_per_user": 5, "steps": 1}
+    result = of(20.0, **facts, sampled="records", clip_bounds="record", clients_rate=0.5,
+                noise_multiplier=1.0)  # fmt: skip
+    for inner in (0.25, 0.9, 1.0):
+        law = [(0.5 * math.comb(5, k) * inner**k * (1 - inner) ** (5 - k), k) for k in range(6)]
+        mixture = ((0.5, 0.0), *((chance, float(k)) for chance, k in law))
+        covered(result, loss_of(mixture, NOBODY, 1.0, 1))
+    assert result.verdict == "unverifiable"
+    assert "sampling.rate" in {each.key for each in result.deciding}
+
+
+@for_each("relation", ["add-remove", "zero-out", "replace-one"])
+def test_a_record_that_is_drawn_again_is_once_in_the_sum_of_its_user(relation: str) -> None:
+    facts = {**CLIPPED, "records": 4, "users": 1, "records_per_user": 4, "batch": 4, "steps": 4}
+    result = of(9.0, **facts, method="with-replacement", neighbours=relation, noise_multiplier=2.0)
+    assert ends(result)[0] <= truth(1.0, 1.0, 4)
+    assert result.verdict != "false"
+
+
+def conventions_of(result: Any) -> set[str]:
+    return {each.id for each in result.conventions}
+
+
+@for_each("drawn", [{"rate": 0.1}, {"batch": 5, "records": 1000}])
+def test_records_beside_those_of_their_silo_are_alone_by_a_convention(
+    drawn: dict[str, Any],
+) -> None:
+    facts = {**SILO, "unit": "record", **drawn}
+    assert "record-clip" in conventions_of(of(1.0, **facts))
+    assert "record-clip" not in conventions_of(of(1.0, **facts, sampled="users"))
+    clients = {**facts, "silos": None, "clients_rate": 0.5}
+    assert "record-clip" in conventions_of(
+        of(1.0, **{key: value for key, value in clients.items() if value is not None})
+    )
+
+
+def test_what_a_silo_adds_is_clipped_as_a_whole_by_a_convention() -> None:
+    facts = {**SILO, "method": "full", "accumulation": 1, "restarts": 1, "runs": 1}
+    facts |= {"neighbours": "add-remove", "delta": 1e-5, "clip_source": "constant"}
+    assert "silo-clip" in conventions_of(check(claimed=8.0, **facts))
+    strict = pp.check(claimed=8.0, strict=True, records_public=True, **facts)
+    assert math.isinf(ends(strict)[1])
+    told = check(claimed=8.0, **facts, clip_bounds="unit")
+    assert told.verdict == "holds"
+    assert "silo-clip" not in conventions_of(told)
