@@ -32,7 +32,7 @@ _OUTCOMES_A_UNIT: Final = 10_000.0
 _REACH: Final = 37.0
 """Deviations of discrete Gaussian noise that are listed on each side."""
 
-MAX_OUTCOMES: Final = 4_000_000
+MOST_LISTED: Final = 4_000_000
 """Integers that no engine lists more of (`engines/pld/pairs/registry.py`)."""
 
 _LARGEST_SIZE: Final = 10**12
@@ -131,7 +131,7 @@ def _outcomes(size: int, release: ev.Event) -> float:
             listed = 2.0 * size * sensitivity
         case _:
             return 0.0
-    return listed if listed <= MAX_OUTCOMES else 0.0  # which is refused, or bounded by its rho
+    return listed if listed <= MOST_LISTED else 0.0  # which is refused, or bounded by its rho
 
 
 def _inside(release: ev.Event) -> float:

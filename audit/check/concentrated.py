@@ -95,7 +95,7 @@ def squared_bounds(run: PinnedRun, method: str) -> tuple[float, float, str]:
 
 
 @dataclass(frozen=True)
-class _Squared:
+class _SquaredBounds:
     """Bounds on 2 rho (which is mu^2) of some releases, or the reason why none are known."""
 
     lower: float = 0.0
@@ -103,23 +103,24 @@ class _Squared:
     reason: str = ""
 
 
-def _of_releases(run: PinnedRun, method: str) -> _Squared:
+def _of_releases(run: PinnedRun, method: str) -> _SquaredBounds:
     """Return what is released besides the sums adds; raise `LackingFacts` without its noise."""
     upper = lower = 0.0
     for release in run.settings.releases:
         if release.noise_multiplier is None:
             raise LackingFacts("releases.noise_multiplier")
         if release.noise_multiplier == 0.0:
-            return _Squared(reason="A release has no noise.")
+            return _SquaredBounds(reason="A release has no noise.")
         if release.family == "laplace" and run.currency == "mu":
-            return _Squared(reason="A release has Laplace noise, of which no mu is proven here.")
+            why = "A release has Laplace noise, of which no mu is proven here."
+            return _SquaredBounds(reason=why)
         shift = REPLACED if run.settings.neighbours == "replace-one" else 1.0
         if may_be_of_batches(release):
             shift *= moved_in_a_batch(run, method) ** 2
         # Epsilon-DP is epsilon^2 / 2-zCDP (Bun and Steinke 2016, Proposition 1.4).
         upper += shift * release.count / release.noise_multiplier**2
         lower += 0.0 if release.family == "laplace" else release.count / release.noise_multiplier**2
-    return _Squared(lower, upper)
+    return _SquaredBounds(lower, upper)
 
 
 def concentrated_event(run: PinnedRun) -> tuple[Bounds, tuple[str, ...], str]:

@@ -7,6 +7,7 @@ from typing import Final
 from ...accountant import events as ev
 from ...accountant.event_tree import rewritten
 from ...accountant.guarantee import as_neighbours
+from ...accountant.work_limit import MOST_WORK, work_of
 from .bounding_event import BoundingEvent, RunEvents
 from .checked_run import CheckedRun
 from .completions.facts import periods
@@ -58,11 +59,13 @@ def whole_event(run: PinnedRun, *, sampled: bool = True) -> RunEvents:
     # Whoever groups records counts each by itself, whatever is said by default of users.
     conditions = unit_conditions(run) if size == 1 else [GROUPED.format(size=size)]
     conditions += event_conditions(event)
+    # Of what is refused as too much work no part is accounted for either.
+    shown = lower_of_unit(run, event) if work_of(event) <= MOST_WORK else (event,)
     return RunEvents(
         (BoundingEvent(every if most == 1 else ev.Repeat(most, every), relation),),
         tuple(
             (BoundingEvent(inner if least == 1 else ev.Repeat(least, inner), relation),)
-            for inner in lower_of_unit(run, event)
+            for inner in shown
         ),
         tuple(conditions),
     )
