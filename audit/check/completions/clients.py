@@ -8,13 +8,14 @@ of the same draw, of another one, or of both together.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 from ..pinned_run import PinnedRun, SamplingDesign
 from .designs import follows
 
-NOT_SHOWN = "A batch of drawn clients may have a record any number of times."
+NOT_SHOWN: Final = "A batch of drawn clients may have a record any number of times."
 
-FINE_POPULATION = 10**9
+FINE_POPULATION: Final = 10**9
 """So many units that rounding a rate up to whole ones changes no digit that counts."""
 
 
