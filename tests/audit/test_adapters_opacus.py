@@ -7,7 +7,7 @@ import io
 import json
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -43,6 +43,14 @@ from .opacus_trainings import (
 pytestmark = pytest.mark.slow
 
 
+@pytest.fixture(autouse=True)
+def unseeded() -> Iterator[None]:
+    """Give torch a seed of its own choice, whatever tests before have seeded it with."""
+    with torch.random.fork_rng(devices=[]):
+        torch.seed()
+        yield
+
+
 def errors(folder: Path) -> set[str]:
     """Return the ids of what a budget audit calls an error."""
     return {each.id for each in audit_budget(folder).hazards if each.severity == "error"}
@@ -65,6 +73,12 @@ def test_wrong_trainings_are_found(
     make(tmp_path / "out")
     assert found <= errors(tmp_path / "out")
     assert not audit_budget(tmp_path / "out").supported
+
+
+def test_a_process_that_somebody_seeded_has_noise_from_a_seed(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    flat(tmp_path / "out")
+    assert "seeded" in errors(tmp_path / "out")
 
 
 def test_a_step_beyond_the_plan_is_refused_before_its_noise(tmp_path: Path) -> None:
