@@ -5,7 +5,7 @@ process`).  `serve` takes the place of Flower's own executor: it fetches tasks, 
 each message to the guard, and gives its answer back.  The bundle that comes with a task is never
 installed, opened or run: what runs at a silo is what the silo installed.
 
-At the server `FlowerCourier` pushes and pulls messages, with its own polling and its own limits.
+At the server `FlowerNodes` pushes and pulls messages, for `courier` with its polling and limits.
 
 These are internal modules of Flower, of which another version may have others: `privplan` asks for
 `flwr==1.42.*`.
@@ -16,7 +16,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,8 +25,10 @@ from typing import Any, Final
 from ...accountant.errors import MissingExtra, ProtocolFault
 from ...accountant.regular_file import regular_content
 from ..files import atomic
+from .courier import Courier, NotCarried
+from .guard_log import SERVER_FILE, GuardLog
+from .hub import Hub
 from .plan import NetworkPlan
-from .wire import Reply, opened
 
 try:
     import httpx
@@ -78,6 +80,7 @@ _MAX_TOKEN_BYTES: Final = 2**16
 _RAW: Final = "privplan.bytes"
 
 Handle = Callable[[bytes], bytes]
+Note = Callable[[str], None]
 
 
 def packed(raw: bytes) -> RecordDict:
@@ -108,13 +111,15 @@ def serve(
     secret: bytes,
     folder: Path,
     stop: threading.Event,
+    note: Note = print,
 ) -> None:
     """Fetch tasks from a supernode at `address`, and answer each by `handle`, until `stop` is set.
 
     `secret` is that of `--superexec-auth-secret-file`; `folder` keeps the token of a task until it
-    is done.  What was fetched before and is not done is finished first.
+    is done.  What was fetched before and is not done is finished first.  `note` is told in a
+    sentence what the network did not carry.
     """
-    executor = _Executor(handle, address, folder)
+    executor = _Executor(handle, address, folder, note)
     executor.finish_pending()
     boss = _client(
         address,
@@ -133,7 +138,6 @@ def serve(
         if not (got.HasField("task") and got.token):
             stop.wait(_POLL_SECONDS)
             continue
-        atomic.write(folder / TASK_FILE, got.token.encode(), private=True)
         executor.work(got.token)
     boss.close()
 
@@ -141,15 +145,19 @@ def serve(
 class _Executor:
     """Does one task after the other; nothing in a task is run."""
 
-    def __init__(self, handle: Handle, address: str, folder: Path) -> None:
+    def __init__(self, handle: Handle, address: str, folder: Path, note: Note) -> None:
         self._handle, self._address, self._folder = handle, address, folder
+        self._note = note
 
     def finish_pending(self) -> None:
         """Finish the task that a guard which was killed has left, if its supernode still has it."""
         path = self._folder / TASK_FILE
         if path.exists():
+            token = ""
             with contextlib.suppress(OSError, UnicodeDecodeError):
-                self.work(regular_content(path, _MAX_TOKEN_BYTES, within=self._folder).decode())
+                token = regular_content(path, _MAX_TOKEN_BYTES, within=self._folder).decode()
+            if token:
+                self.work(token)
             path.unlink(missing_ok=True)
 
     def work(self, token: str) -> None:
@@ -159,6 +167,8 @@ class _Executor:
         lapse: by that its supernode notices.  A task that were done without an answer would have
         the supernode wait for one without end.
         """
+        with contextlib.suppress(OSError):  # of a full disk the guard says so in its answer
+            atomic.write(self._folder / TASK_FILE, token.encode(), private=True)
         client = _client(
             self._address,
             RuntimeVersionHttpInterceptor(component_name="flwr-clientapp"),
@@ -166,23 +176,40 @@ class _Executor:
         )
         try:
             with _heartbeats(client):
-                fetched = _message_of_task(client)
-                if fetched is not None:
-                    message, whose = fetched
-                    push_message(client, self._answered(message), whose)
-                    push_task_output(client, None, SubStatus.COMPLETED, "")
-        except httpx.HTTPError:
-            pass  # the supernode is gone; the server waits no longer than its limit
+                self._exchange(client)
         finally:
             (self._folder / TASK_FILE).unlink(missing_ok=True)
             client.close()
 
+    def _exchange(self, client: RuntimeHttpClient) -> None:
+        """Fetch a message and answer it; whatever the network brings, the guard goes on.
+
+        Where nothing can be fetched or given, the server waits no longer than its limit.
+        """
+        try:
+            fetched = _message_of_task(client)
+        except Exception as error:
+            self._note(f"A task brought no message ({type(error).__name__}).")
+            return
+        if fetched is None:
+            self._note("A task was begun by a guard that was killed; its supernode notices later.")
+            return
+        message, whose = fetched
+        answer = self._answered(message)
+        try:
+            push_message(client, answer, whose)
+            push_task_output(client, None, SubStatus.COMPLETED, "")
+        except Exception as error:
+            self._note(f"An answer did not reach the supernode ({type(error).__name__}).")
+
     def _answered(self, message: Message) -> Message:
         try:
-            return Message(packed(self._handle(unpacked(message.content))), reply_to=message)
+            request = unpacked(message.content if message.has_content() else RecordDict())
         except ProtocolFault as error:  # of somebody else than our server
+            self._note(error.what)
             reason = Error(code=ErrorCode.CLIENT_APP_RAISED_EXCEPTION, reason=error.what)
             return Message(reason, reply_to=message)
+        return Message(packed(self._handle(request)), reply_to=message)
 
 
 @dataclass(frozen=True)
@@ -241,6 +268,8 @@ def _heartbeats(client: RuntimeHttpClient) -> Iterator[None]:
 def _client(address: str, *interceptors: Any) -> RuntimeHttpClient:
     retries = make_simple_http_retry_invoker()
     retries.max_tries = _TRIES  # as it is, it waits for up to 20 seconds between two tries
+    # As it is, the answer 401 to a token that has lapsed would end this process by a signal.
+    retries.should_giveup = lambda error: isinstance(error, httpx.HTTPStatusError)
     return RuntimeHttpClient.from_server_address(
         server_address=address,
         insecure=True,  # of the same machine: the supernode listens on loopback alone
@@ -273,66 +302,47 @@ def supernode(arguments: list[str], idle_seconds: float = _POLL_SECONDS) -> None
 # --- at the server --------------------------------------------------------------------------------
 
 
-class FlowerCourier:
-    """Carries requests to silos by Flower's messages, and their replies back.
+class FlowerNodes:
+    """The supernodes of a run, as its grid shows them (`courier.Nodes`)."""
 
-    Which node is which silo, a silo says by signing its replies; Flower's own names decide nothing.
-    """
+    def __init__(self, grid: Grid) -> None:
+        self._grid = grid
 
-    def __init__(self, grid: Grid, plan: NetworkPlan) -> None:
-        self._grid, self._keys = grid, [silo.key for silo in plan.silos]
-        self._nodes: dict[int, int] = {}  # by silo
+    def there(self) -> set[int]:
+        """Return the supernodes that are connected."""
+        with _failing_as_not_carried():
+            return set(self._grid.get_node_ids())
 
-    def carry(self, requests: Mapping[int, bytes], seconds: float) -> Mapping[int, bytes]:
-        """Return the replies that came within so many seconds.
-
-        One request for everybody goes to every node, until every silo has replied.
-        """
-        end = time.monotonic() + seconds
-        for_all = len(set(requests.values())) == 1 and not requests.keys() <= self._nodes.keys()
-        request = next(iter(requests.values()))
-        waiting: dict[str, int] = {}
-        asked: set[int] = set()
-        if not for_all:
-            waiting = self._push({self._nodes[silo]: raw for silo, raw in requests.items()}, end)
-        replies: dict[int, bytes] = {}
-        while len(replies) < len(requests) and time.monotonic() < end:
-            if for_all:
-                new = set(self._grid.get_node_ids()) - asked
-                waiting |= self._push(dict.fromkeys(new, request), end)
-                asked |= new
-            for message in self._grid.pull_messages(list(waiting)):
-                node = waiting.pop(message.metadata.reply_to_message_id, None)
-                raw = None if message.has_error() else _payload(message)
-                silo = None if raw is None or node is None else self._silo_of(node, raw)
-                if raw is not None and silo is not None and node is not None:
-                    replies[silo], self._nodes[silo] = raw, node
-            if not waiting and not for_all:
-                break  # those that are left have failed
-            time.sleep(_POLL_SECONDS)
-        return replies
-
-    def _push(self, requests: Mapping[int, bytes], end: float) -> dict[str, int]:
-        """Push requests to nodes; return the nodes by the names of the messages."""
-        if not requests:
-            return {}
-        life = max(end - time.monotonic(), 1.0)
+    def push(self, requests: Mapping[int, bytes], life: float) -> Mapping[str, int]:
+        """Push requests to supernodes; return the supernodes by the names of the messages."""
         messages = [
             Message(packed(raw), dst_node_id=node, message_type="query", ttl=life)
             for node, raw in requests.items()
         ]
-        names = list(self._grid.push_messages(messages))
-        return dict(zip(names, requests, strict=True))
+        with _failing_as_not_carried():
+            names = list(self._grid.push_messages(messages))
+        return {name: node for name, node in zip(names, requests, strict=False) if name}
 
-    def _silo_of(self, node: int, raw: bytes) -> int | None:
-        for silo, known in self._nodes.items():
-            if known == node:
-                return silo
-        for silo, key in enumerate(self._keys):
-            with contextlib.suppress(ProtocolFault):
-                opened(key, Reply, raw)
-                return silo
-        return None
+    def pull(self, names: Sequence[str]) -> Sequence[tuple[str, bytes | None]]:
+        """Return what came; None for a supernode that failed, or sent something else."""
+        with _failing_as_not_carried():
+            messages = list(self._grid.pull_messages(names))
+        return [
+            (
+                message.metadata.reply_to_message_id,
+                None if message.has_error() else _payload(message),
+            )
+            for message in messages
+        ]
+
+
+@contextmanager
+def _failing_as_not_carried() -> Iterator[None]:
+    """Have whatever Flower raises say that nothing was carried: the limit of a phase decides."""
+    try:
+        yield
+    except Exception as error:
+        raise NotCarried from error
 
 
 def _payload(message: Message) -> bytes | None:
@@ -347,25 +357,33 @@ def server_app() -> ServerApp:
 
     @app.main()  # type: ignore[untyped-decorator,unused-ignore]
     def main(grid: Grid, context: Any) -> None:
-        from .hub import Hub
-
         plan = NetworkPlan.read(Path(str(context.run_config["plan"])))
         folder = Path(str(context.run_config["folder"]))
-        hub = Hub(plan, folder, FlowerCourier(grid, plan), tell=_say)
-        if hub.closed:
-            hub.tell_again()
-            _say("The run is closed, and the silos were told so.")
-        else:
-            hub.run(_measured)
+        log = GuardLog(folder, file=SERVER_FILE)  # what is printed is lost with the superlink
+
+        def say(sentence: str) -> None:
+            print(sentence, flush=True)
+            log.write("said", sentence=sentence)
+
+        try:
+            _make_run(Hub(plan, folder, Courier(FlowerNodes(grid), plan), tell=say), say)
+        except BaseException as error:
+            log.write("stopped", why=getattr(error, "what", type(error).__name__))
+            raise
 
     return app
 
 
-def _measured(measurement: Any, rounds: int) -> None:
-    epsilon = max(measurement.epsilon.values(), default=None)
-    spent = "" if epsilon is None else f", epsilon {epsilon:.4g} so far"
-    _say(f"Round {measurement.round} of {rounds} is released{spent}.")
+def _make_run(hub: Hub, say: Note) -> None:
+    """Make a run, or go on with it, or tell the silos once more that it is closed."""
 
+    def measured(measurement: Any, rounds: int) -> None:
+        epsilon = max(measurement.epsilon.values(), default=None)
+        spent = "" if epsilon is None else f", epsilon {epsilon:.4g} so far"
+        say(f"Round {measurement.round} of {rounds} is released{spent}.")
 
-def _say(sentence: str) -> None:
-    print(sentence, flush=True)
+    if hub.closed:
+        hub.tell_again()
+        say("The run is closed, and the silos were told so.")
+    else:
+        hub.run(measured)
