@@ -17,7 +17,7 @@ from typing import Final, Protocol, TypeVar
 
 from ...accountant.errors import ProtocolFault
 from .plan import NetworkPlan
-from .wire import Reply, opened
+from .wire import Reply, digest_of, opened
 
 T = TypeVar("T")
 
@@ -105,23 +105,24 @@ class Courier:
             node = asking.waiting.pop(name, None)
             if node is None:
                 continue
-            silo = None if raw is None else self._silo_of(node, raw)
-            if raw is not None and silo is not None and silo in asking.left:
+            silo = None if raw is None else self._silo_of(raw, asking)
+            if raw is None or silo is None:
+                asking.asked.discard(node)
+                asking.pause[node] = time.monotonic() + _PAUSE_SECONDS
+            else:
                 self._node_of[silo] = node
                 asking.replies[silo] = raw
                 del asking.left[silo]
-            else:
-                asking.asked.discard(node)
-                asking.pause[node] = time.monotonic() + _PAUSE_SECONDS
 
-    def _silo_of(self, node: int, raw: bytes) -> int | None:
-        for silo, known in self._node_of.items():
-            if known == node:
-                return silo
-        for silo, key in enumerate(self._keys):
+    def _silo_of(self, raw: bytes, asking: _Asking) -> int | None:
+        """Return whose reply it is, among those who are asked; None where it is to nothing of this.
+
+        What was kept back, doubled or made up by whoever carries it is as if it had not come.
+        """
+        for silo, request in asking.left.items():
             with contextlib.suppress(ProtocolFault):
-                opened(key, Reply, raw)
-                return silo
+                if opened(self._keys[silo], Reply, raw).request == digest_of(request):
+                    return silo
         return None
 
 

@@ -52,6 +52,7 @@ class Rehearsal(Demonstration):
     seconds: int = 30
     stopped: list[str] = field(default_factory=list)
     """Why the server stopped that was started last; empty where it came to its end."""
+    _stops_before: int = 0
 
     @property
     def mark(self) -> Path:
@@ -104,7 +105,7 @@ class Rehearsal(Demonstration):
             with contextlib.closing(self.said_by_server()) as lines:
                 said.extend(lines)
 
-        before = sum(line["what"] == "stopped" for line in self.done("server"))
+        self._stops_before = self._stops()
         thread = threading.Thread(target=follow)
         thread.start()
         try:
@@ -116,16 +117,18 @@ class Rehearsal(Demonstration):
                 self._running["run"].terminate()
                 thread.join()
         stops = [line["why"] for line in self.done("server") if line["what"] == "stopped"]
-        self.stopped = stops[before:]
+        self.stopped = stops[self._stops_before :]
 
     def signal(self, name: str, number: int) -> None:
         """Send a signal to a process."""
         self._running[name].send_signal(number)
 
     def await_stop_of_server(self) -> None:
-        """Wait until the server has written why it stopped, once more."""
-        stops = sum(line["what"] == "stopped" for line in self.done("server"))
-        self.until(lambda: sum(line["what"] == "stopped" for line in self.done("server")) > stops)
+        """Wait until the server that was started last has written why it stopped."""
+        self.until(lambda: self._stops() > self._stops_before)
+
+    def _stops(self) -> int:
+        return sum(line["what"] == "stopped" for line in self.done("server"))
 
     def seconds_of_last_wait(self) -> float:
         """Return how long the server waited before it stopped, since it last asked for a phase."""

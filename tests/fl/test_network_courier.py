@@ -126,6 +126,16 @@ def test_a_silo_that_comes_back_as_another_node_is_found_and_no_other_is_asked()
     assert network.pushed == []
 
 
+def test_what_was_kept_back_or_is_of_another_silo_is_as_if_it_had_not_come() -> None:
+    def old(_: bytes) -> bytes:
+        return silo(1)(b"an earlier request")
+
+    network = Network({1: silo(0), 2: old, 3: silo(0), 4: lambda raw: silo(1)(raw)[:-1]})
+    assert set(Courier(network, plan()).carry(HELLO, 0.5)) == {0}
+    network.nodes[5] = silo(1)
+    assert set(Courier(network, plan()).carry(HELLO, 5)) == {0, 1}
+
+
 @pytest.fixture
 def released() -> Iterator[threading.Event]:
     event = threading.Event()
