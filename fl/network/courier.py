@@ -85,15 +85,15 @@ class Courier:
             asking.asked |= wanted.keys()
 
     def _request_for(self, node: int, asking: _Asking) -> bytes | None:
-        """Return what a node is to be asked: what its silo is, and else what all are asked.
+        """Return what a node is to be asked: what its silo is, and else what all that are left are.
 
-        A node that nobody knows is asked for the one silo whose node is gone: it may be that silo.
+        A node that nobody knows may be the silo that is left, which was started again; another silo
+        refuses what is not its next step.
         """
         for silo, known in self._node_of.items():
             if known == node:
                 return asking.left.get(silo)
-        lost = [silo for silo in asking.left if self._node_of.get(silo) not in asking.there]
-        different = {asking.left[silo] for silo in lost}
+        different = set(asking.left.values())
         return different.pop() if len(different) == 1 else None
 
     def _hear(self, asking: _Asking) -> None:

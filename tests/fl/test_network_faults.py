@@ -36,8 +36,9 @@ class Faulty(Rehearsal):
 
     def again(self, name: str, *, supernode: bool = False) -> None:
         """Start a guard again, and its supernode with it where that is said."""
-        if supernode:
-            self.kill(f"node-{name}")
+        if supernode:  # as its unit has it, with whose guard it is started again
+            self.signal(f"node-{name}", signal.SIGTERM)
+            self.await_death(f"node-{name}")
             self.start_supernode(name)
         self.start_guard(name)
 
