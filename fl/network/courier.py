@@ -55,6 +55,7 @@ class Courier:
     def __init__(self, nodes: Nodes, plan: NetworkPlan) -> None:
         self._network, self._keys = nodes, [silo.key for silo in plan.silos]
         self._node_of: dict[int, int] = {}  # by silo
+        self._strangers: set[int] = set()  # who was asked, and was no silo
 
     def carry(self, requests: Mapping[int, bytes], seconds: float) -> Mapping[int, bytes]:
         """Return the replies that came within so many seconds."""
@@ -64,6 +65,7 @@ class Courier:
                 self._ask(asking)
                 self._hear(asking)
             time.sleep(_POLL_SECONDS)
+        self._strangers |= asking.asked - set(self._node_of.values())
         return asking.replies
 
     def _ask(self, asking: _Asking) -> None:
@@ -94,7 +96,8 @@ class Courier:
             if known == node:
                 return asking.left.get(silo)
         different = set(asking.left.values())
-        return different.pop() if len(different) == 1 else None
+        known_to_none = len(different) == 1 and node not in self._strangers
+        return different.pop() if known_to_none else None
 
     def _hear(self, asking: _Asking) -> None:
         """Take in the replies that came."""
