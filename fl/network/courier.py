@@ -65,7 +65,7 @@ class Courier:
                 self._ask(asking)
                 self._hear(asking)
             time.sleep(_POLL_SECONDS)
-        self._strangers |= asking.asked - set(self._node_of.values())
+        self._strangers |= asking.tried - set(self._node_of.values())
         return asking.replies
 
     def _ask(self, asking: _Asking) -> None:
@@ -85,6 +85,7 @@ class Courier:
             life = max(asking.end - now, 1.0)
             asking.waiting |= within(asking.end, lambda: self._network.push(wanted, life))
             asking.asked |= wanted.keys()
+            asking.tried |= wanted.keys()
 
     def _request_for(self, node: int, asking: _Asking) -> bytes | None:
         """Return what a node is to be asked: what its silo is, and else what all that are left are.
@@ -131,13 +132,18 @@ class Courier:
 
 @dataclass
 class _Asking:
-    """One exchange: what is `left` to be answered, who was asked and when, and what came."""
+    """One exchange: what is `left` to be answered, who was asked, and what came.
+
+    `asked` are nodes that may still answer, `tried` all that were asked; `pause` is until when a
+    node is left alone.
+    """
 
     left: dict[int, bytes]
     end: float
     look: float = 0.0
     there: set[int] = field(default_factory=set)
     asked: set[int] = field(default_factory=set)
+    tried: set[int] = field(default_factory=set)
     pause: dict[int, float] = field(default_factory=dict)
     waiting: dict[str, int] = field(default_factory=dict)
     replies: dict[int, bytes] = field(default_factory=dict)
