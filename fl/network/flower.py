@@ -78,6 +78,10 @@ _TRIES: Final = 2
 _HEARTBEAT_SECONDS: Final = 10.0
 _MAX_TOKEN_BYTES: Final = 2**16
 _RAW: Final = "privplan.bytes"
+_LEFT_BEHIND: Final = (
+    "A task of the guard that was killed cannot be finished; if the supernode takes nothing more, "
+    "start it again."
+)
 
 Handle = Callable[[bytes], bytes]
 Note = Callable[[str], None]
@@ -156,12 +160,14 @@ class _Executor:
             token = ""
             with contextlib.suppress(OSError, UnicodeDecodeError):
                 token = regular_content(path, _MAX_TOKEN_BYTES, within=self._folder).decode()
-            if token:
-                self.work(token)
+            if token and not self.work(token):
+                self._note(_LEFT_BEHIND)
             path.unlink(missing_ok=True)
 
-    def work(self, token: str) -> None:
+    def work(self, token: str) -> bool:
         """Fetch the message of a task, answer it, and say that the task is done.
+
+        Returns whether there was a message.
 
         Where the message was fetched before, by a guard that was killed, the token is left to
         lapse: by that its supernode notices.  A task that were done without an answer would have
@@ -176,12 +182,12 @@ class _Executor:
         )
         try:
             with _heartbeats(client):
-                self._exchange(client)
+                return self._exchange(client)
         finally:
             (self._folder / TASK_FILE).unlink(missing_ok=True)
             client.close()
 
-    def _exchange(self, client: RuntimeHttpClient) -> None:
+    def _exchange(self, client: RuntimeHttpClient) -> bool:
         """Fetch a message and answer it; whatever the network brings, the guard goes on.
 
         Where nothing can be fetched or given, the server waits no longer than its limit.
@@ -190,10 +196,10 @@ class _Executor:
             fetched = _message_of_task(client)
         except Exception as error:
             self._note(f"A task brought no message ({type(error).__name__}).")
-            return
+            return False
         if fetched is None:
-            self._note("A task was begun by a guard that was killed; its supernode notices later.")
-            return
+            self._note("A task brought no message: it was fetched before.")
+            return False
         message, whose = fetched
         answer = self._answered(message)
         try:
@@ -201,6 +207,7 @@ class _Executor:
             push_task_output(client, None, SubStatus.COMPLETED, "")
         except Exception as error:
             self._note(f"An answer did not reach the supernode ({type(error).__name__}).")
+        return True
 
     def _answered(self, message: Message) -> Message:
         try:

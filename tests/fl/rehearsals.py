@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import subprocess
 import sys
 import threading
 import time
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -145,6 +147,14 @@ class Rehearsal(Demonstration):
             assert time.monotonic() - start < seconds
             time.sleep(0.01)
         return time.monotonic() - start
+
+
+@cache
+def usual_limit() -> int:
+    """Return a limit of a phase, in seconds, that is kept here: by how long a start takes."""
+    started = time.monotonic()
+    subprocess.run([sys.executable, "-c", "import privplan.fl.network.flower"], check=True)
+    return max(20, int(5 * (time.monotonic() - started)))
 
 
 def _time_of(line: dict[str, Any]) -> datetime:

@@ -19,12 +19,11 @@ from privplan.fl.network.demo_hospitals import HOSPITALS
 from .extras import needs
 from .network_logs import records_of, require_sound_logs
 from .network_parties import config
-from .rehearsals import Rehearsal
+from .rehearsals import Rehearsal, usual_limit
 from .small_disks import fill, small_disk
 
 pytestmark = [needs("flwr", "cryptography", "msgpack"), pytest.mark.slow]
 
-LIMIT = 60
 GRACE = 5.0
 
 
@@ -55,7 +54,7 @@ def intents(folder: Path) -> set[int]:
 
 def network_in(folder: Path, rounds: int = 3) -> Faulty:
     text = config("fedpower-power").replace("rounds = 3", f"rounds = {rounds}")
-    return Faulty(folder, print, text=text, seconds=LIMIT)
+    return Faulty(folder, print, text=text, seconds=usual_limit())
 
 
 def test_a_guard_that_is_killed_around_its_two_pulls(tmp_path: Path) -> None:
@@ -74,7 +73,7 @@ def test_a_guard_that_is_killed_around_its_two_pulls(tmp_path: Path) -> None:
             network.kill_at("east", "PullObject")
             network.await_death("guard-east")
         assert len(network.stopped) == 1
-        assert LIMIT - 1 < network.seconds_of_last_wait() < LIMIT + GRACE
+        assert network.seconds - 1 < network.seconds_of_last_wait() < network.seconds + GRACE
         network.again("east", supernode=True)
         # After both, with an answer that never left: it is given out when it is asked for again.
         with network.server():
@@ -86,7 +85,7 @@ def test_a_guard_that_is_killed_around_its_two_pulls(tmp_path: Path) -> None:
         assert network.stopped == [
             "south refused: The guard was started anew, and waits for a hello of the server."
         ]
-        assert network.seconds_of_last_wait() < LIMIT + GRACE
+        assert network.seconds_of_last_wait() < network.seconds + GRACE
         with network.server():
             pass
         assert network.stopped == []
@@ -103,14 +102,14 @@ def test_a_superlink_that_hangs_or_is_killed_in_mid_run(tmp_path: Path) -> None:
             network.signal("superlink", signal.SIGSTOP)
             network.await_stop_of_server()
             network.signal("superlink", signal.SIGCONT)
-        assert LIMIT - 1 < network.seconds_of_last_wait() < LIMIT + GRACE
+        assert network.seconds - 1 < network.seconds_of_last_wait() < network.seconds + GRACE
         # It is killed, and the server that Flower started with it; the next start goes on.
         with network.server():
             network.await_done("north", "given-out", round=2, phase="keys")
             network.kill("superlink")
             network.await_stop_of_server()
             network.start_superlink()
-        assert network.seconds_of_last_wait() < LIMIT + GRACE
+        assert network.seconds_of_last_wait() < network.seconds + GRACE
         with network.server():
             pass
         assert network.stopped == []
@@ -132,7 +131,7 @@ def test_a_full_disk_and_a_silo_that_is_away_for_a_while(tmp_path: Path) -> None
             fill(filler)
         (why,) = network.stopped
         assert why == "south refused: The silo cannot write: No space left on device."
-        assert network.seconds_of_last_wait() < LIMIT + GRACE
+        assert network.seconds_of_last_wait() < network.seconds + GRACE
         filler.unlink()
         # Away for less than the limit: nothing is lost.
         with network.server():
@@ -144,7 +143,7 @@ def test_a_full_disk_and_a_silo_that_is_away_for_a_while(tmp_path: Path) -> None
             # And for longer: no silo may be missing in this plan, so the round is given up.
             network.kill("node-east")
         assert len(network.stopped) == 1
-        assert network.seconds_of_last_wait() < LIMIT + GRACE
+        assert network.seconds_of_last_wait() < network.seconds + GRACE
         network.start_supernode("east")
         with network.server():
             pass

@@ -14,6 +14,7 @@ from privplan.accountant.errors import InvalidInput, PrivplanError, ProtocolFaul
 from privplan.accountant.records import RoundIntent
 from privplan.fl.crypto.keys import Identity
 from privplan.fl.log import read
+from privplan.fl.network import guard_log
 from privplan.fl.network.guard import Guard
 from privplan.fl.network.guard_log import FILE
 from privplan.fl.network.journal import KEY_FILE, identity_in
@@ -351,3 +352,18 @@ def test_a_silo_that_forgot_a_round_that_was_never_released_is_noticed(tmp_path:
     with pytest.raises(ProtocolFault, match="silo-0 has forgotten"):
         parties.hub().run()
     parties.close()
+
+
+def test_requests_without_end_do_not_fill_the_disk_of_a_silo(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guard_log, "MAX_BYTES", 2000)
+    parties = Parties.of(tmp_path, config("statistics"))
+    guard = parties.courier.guards[0]
+    for number in range(200):
+        guard.handle(number.to_bytes(2, "big"))
+    parties.close()
+    files = {path.name: path.stat().st_size for path in (tmp_path / "north").glob(f"{FILE}*")}
+    assert files.keys() <= {FILE, FILE + guard_log.EARLIER}
+    assert sum(files.values()) < 3 * 2000
+    assert sum(1 for _ in (tmp_path / "north").rglob("*")) < 10
