@@ -182,9 +182,11 @@ def counts_records(run: PinnedRun) -> bool:
     settings, units = run.settings, run.units
     batch, rate, records = settings.batch, settings.rate, settings.records
     if units is None:
-        # A batch that follows from the rate and the records counts nothing.
-        counted = records is not None and "sampling.batch" in run.stated
-        return counted or settings.unit == "silo"
+        # A batch that follows from what somebody says the rate is counts nothing; libraries have
+        # rates of records.
+        counted = "sampling.batch" in run.stated or "sampling.rate" in run.read
+        of_records = records is not None and batch is not None and counted
+        return of_records or settings.unit == "silo"
     if batch is None or batch > units:
         return batch is not None
     both = {"sampling.rate", "sampling.batch"} <= run.stated
