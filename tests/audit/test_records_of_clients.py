@@ -209,3 +209,7 @@ def test_a_batch_of_more_than_all_silos_counts_records_as_if_that_was_said() -> 
     facts |= {"method": "with-replacement", "noise_multiplier": 2.0}
     before, after = moved(facts, {"sampled": "records"})
     assert before == after
+    # One of no more than all silos may count either.
+    either = {**facts, "silos": 2, "records": 6, "batch": 2, "steps": 1, "clip_bounds": "unit"}
+    before, after = moved(either, {"sampled": "records"})
+    assert before[0] <= after[0]

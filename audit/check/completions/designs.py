@@ -155,15 +155,19 @@ def _of_silos(run: PinnedRun) -> Iterator[Alternative]:
         drawn: Drawn = "silos" if may_be_silos and settings.sampled == "users" else "users"
         batch_of_records = settings.sampled is None and "sampling.batch" in run.stated
         if batch_of_records and by_records and records is not None:
-            pinned = _pinned(run, of_records)
-            share = (settings.batch or 0) / records
-            yield _at_rate(pinned, share) if follows(run) else pinned, None
+            yield _of_share(_pinned(run, of_records)), None
         else:
             yield _pinned(run, replace(of_silos, drawn=drawn)), None
         return
     for design, what, word in ((of_silos, "silos", "users"), (of_records, "records", "records")):
         choice = Choice("sampling.sampled", f"{what} are drawn", f"sampling.sampled={word}")
-        yield _pinned(run, design, sampled=word), choice
+        yield _of_share(_pinned(run, design, sampled=word)), choice
+
+
+def _of_share(run: PinnedRun) -> PinnedRun:
+    """Return a run whose rate is the share of its batch, if it follows from that."""
+    batch, size = run.settings.batch, run.design.population
+    return _at_rate(run, batch / size) if follows(run) and batch and size else run
 
 
 def silos_are_clients(run: CheckedRun) -> bool:
