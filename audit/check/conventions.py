@@ -47,7 +47,7 @@ CONVENTIONS: Final = (
         USER_CLIP,
         "data.records_per_user",
         "clipped and drawn as a whole",
-        "A user is drawn as a whole, and what it contributes is clipped as a whole.",
+        "A user is drawn by itself, as a whole, and what it contributes is clipped as a whole.",
     ),
     Convention(
         RECORD_CLIP,

@@ -213,3 +213,12 @@ def test_a_batch_of_more_than_all_silos_counts_records_as_if_that_was_said() -> 
     either = {**facts, "silos": 2, "records": 6, "batch": 2, "steps": 1, "clip_bounds": "unit"}
     before, after = moved(either, {"sampled": "records"})
     assert before[0] <= after[0]
+
+
+@for_each("more", [{}, {"clip_bounds": "unit"}, {"clip_bounds": "unit", "sampled": "records"}])
+def test_full_batches_of_sampled_clients_have_no_user_in_every_step(more: dict[str, Any]) -> None:
+    facts = {"unit": "user", "method": "full", "noise_multiplier": 2.0, "steps": 10}
+    facts |= {"clients_rate": 0.5, "records_per_user": 2, **more}
+    result = of(5.0, **facts)
+    covered(result, truth(2.0, 0.5, 10))
+    assert result.verdict != "false"
