@@ -222,3 +222,19 @@ def test_full_batches_of_sampled_clients_have_no_user_in_every_step(more: dict[s
     result = of(5.0, **facts)
     covered(result, truth(2.0, 0.5, 10))
     assert result.verdict != "false"
+
+
+@for_each("more", [{}, {"sampled": "users"}, {"sampled": "records"}])
+def test_full_batches_of_sampled_clients_have_no_silo_in_every_step(more: dict[str, Any]) -> None:
+    facts = {**SILO, "method": "full", "steps": 1, "clients_rate": 0.1, **more}
+    result = of(1.5, **facts)
+    covered(result, truth(2.0, 0.1, 1))
+    assert result.verdict != "false"
+
+
+@for_each("more", [{"rate": 0.001}, {}, {"batch": 1}])
+def test_records_that_are_drawn_inside_of_clients_hide_a_silo_of_one(more: dict[str, Any]) -> None:
+    facts = {**SILO, "clients_rate": 0.5, "sampled": "records", "records": 1000, **more}
+    result = of(0.345, **facts)
+    covered(result, truth(2.0, 0.5 * (1.0 - 0.999**10), 10))
+    assert result.verdict != "false"
