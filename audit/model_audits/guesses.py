@@ -32,7 +32,7 @@ TIES: Final = 43
 
 
 def share_of_members(evidence: Evidence, attack: str, level: str, guesses: int) -> float:
-    """Return the share of `GUESS_SHARES` that is right most often on shadows that play the target."""
+    """Return the share that is right most often on shadows that play the target."""
     right = np.zeros(len(GUESS_SHARES))
     tried = 0
     for row in references(evidence):
