@@ -26,7 +26,7 @@ from .facts import (
     Weights,
 )
 from .field_codec import Fact
-from .kinds import (
+from .log_records import (
     KINDS,
     SCHEMA,
     AuditResult,
