@@ -24,14 +24,7 @@ from privplan.fl.canaries import (
 )
 from privplan.fl.canaries.rehearsal_settings import silos_of
 from privplan.fl.running.preparation import prepare
-from privplan.fl.settings.schema import (
-    DataSettings,
-    PrivacySettings,
-    RunSettings,
-    SecuritySettings,
-    Settings,
-    TrainingSettings,
-)
+from privplan.fl.settings import schema
 
 from ..cases import for_each
 
@@ -54,13 +47,13 @@ def settings(
     clip=0.5,
 ):
     """Return settings of a small run."""
-    return Settings(
-        run=RunSettings(system=system, rounds=rounds),
-        data=DataSettings(name=data, users=40, silos=silos, allocation="uniform"),
-        privacy=PrivacySettings(
+    return schema.Settings(
+        run=schema.RunSettings(system=system, rounds=rounds),
+        data=schema.DataSettings(name=data, users=40, silos=silos, allocation="uniform"),
+        privacy=schema.PrivacySettings(
             neighbours=neighbours, epsilon=epsilon, noise_multiplier=noise, sampling_rate=rate
         ),
-        training=TrainingSettings(
+        training=schema.TrainingSettings(
             weighting=rule,
             clip=clip,
             local_rate=0.3,
@@ -69,7 +62,7 @@ def settings(
             batch=8,
             model="logistic",
         ),
-        security=SecuritySettings(aggregation=aggregation),
+        security=schema.SecuritySettings(aggregation=aggregation),
     )
 
 
@@ -268,7 +261,7 @@ def test_private_moments_are_left_out_and_the_noise_of_training_stays():
 
 
 def test_fedavg_claims_nothing_and_shows_everything():
-    own = replace(settings("fedavg"), privacy=PrivacySettings(unit=None))
+    own = replace(settings("fedavg"), privacy=schema.PrivacySettings(unit=None))
     rehearsal = rehearse(own, canaries=80, seed=1)
     assert rehearsal.event is None
     assert rehearsal.claimed is None
@@ -300,7 +293,7 @@ def test_silos_of_a_data_set_are_known_without_its_records(name, silos):
 
 def test_fedavg_clips_nothing_and_shows_every_unit():
     own = settings("fedavg", clip=math.inf)
-    seen = rehearse(replace(own, privacy=PrivacySettings(unit=None)), canaries=60, seed=1)
+    seen = rehearse(replace(own, privacy=schema.PrivacySettings(unit=None)), canaries=60, seed=1)
     assert seen.event is None
     mean = seen.observations.mean(axis=0)
     assert np.isfinite(seen.observations).all()

@@ -12,14 +12,7 @@ from privplan.accountant.mechanisms import NoisyGram
 from privplan.accountant.mechanisms.gram_row_grid import grid_rows
 from privplan.accountant.randomness import Streams
 from privplan.fl.data.federation import Federation
-from privplan.fl.settings.schema import (
-    NO_TRAINING,
-    DataSettings,
-    PrivacySettings,
-    RunSettings,
-    SecuritySettings,
-    Settings,
-)
+from privplan.fl.settings import schema
 from privplan.fl.settings.toml_file import parse
 from privplan.fl.statistics.settings import StatisticsSettings
 from privplan.fl.statistics.system import Statistics, statistics
@@ -44,19 +37,19 @@ def settings(
     users: int = 6,
     rounds: int = 1,
     **table: Any,
-) -> Settings:
+) -> schema.Settings:
     """Return settings as a configuration would, for a federation of so many users and silos."""
     keys: dict[str, Any] = {"row_norm": 2.0, **UNITS[unit], **table}
-    own = PrivacySettings(unit=unit, delta=1e-3)  # type: ignore[arg-type]
+    own = schema.PrivacySettings(unit=unit, delta=1e-3)  # type: ignore[arg-type]
     given = privacy or {}
     if "epsilon" not in given:
         given = {"noise_multiplier": SIGMA, **given}
-    return Settings(
-        run=RunSettings(system="statistics", rounds=rounds),
-        data=DataSettings(name="breast-cancer", users=users, silos=silos),
+    return schema.Settings(
+        run=schema.RunSettings(system="statistics", rounds=rounds),
+        data=schema.DataSettings(name="breast-cancer", users=users, silos=silos),
         privacy=replace(own, **given),
-        training=NO_TRAINING,
-        security=SecuritySettings(**(security or {})),
+        training=schema.NO_TRAINING,
+        security=schema.SecuritySettings(**(security or {})),
         table=StatisticsSettings(**keys),
     )
 
@@ -127,7 +120,7 @@ def steps_of(mechanism: NoisyGram, released: FloatArray) -> list[int]:
     return [int(value) for value in np.rint(released * scale)]
 
 
-def configuration(**tables: str) -> Settings:
+def configuration(**tables: str) -> schema.Settings:
     """Return what a file says: `run`, `data`, `privacy` and `statistics`, with other lines."""
     usual = {
         "run": 'system = "statistics"',
