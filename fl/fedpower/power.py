@@ -116,11 +116,7 @@ class PowerIteration(PrivateSystem):
         return [data_rows.node_rows(federation, silo) for silo in range(self.setup.silos)]
 
     def round(
-        self,
-        number: int,
-        parameters: Parameters,
-        gate: Gate,
-        state: Arrays | None = None,  # noqa: ARG002
+        self, number: int, parameters: Parameters, gate: Gate, state: Arrays | None = None
     ) -> Round:
         """Make one round: exact products first, then the intent, and noise under it."""
         mechanism = self.mechanism(self.promise.noise_multiplier)
@@ -148,10 +144,7 @@ class PowerIteration(PrivateSystem):
         return self.make_round(number, parameters, gate, work, draws=self.terms.draws)
 
     def products(
-        self,
-        number: int,  # noqa: ARG002
-        mechanism: NoisyProduct,
-        parameters: Parameters,
+        self, number: int, mechanism: NoisyProduct, parameters: Parameters
     ) -> NodeProducts:
         """Return what each node multiplies in a round: here all multiply by one public basis."""
         basis = basis_steps(
@@ -161,10 +154,7 @@ class PowerIteration(PrivateSystem):
         return NodeProducts(totals, totals, [basis] * len(totals))
 
     def last_products(
-        self,
-        mechanism: NoisyProduct,  # noqa: ARG002
-        ticket: Ticket,  # noqa: ARG002
-        products: NodeProducts,
+        self, mechanism: NoisyProduct, ticket: Ticket, products: NodeProducts
     ) -> NodeProducts:
         """Return what is summed, under the intent: here `products` as they are."""
         return products
@@ -200,11 +190,11 @@ class PowerIteration(PrivateSystem):
 
     def released(
         self,
-        number: int,  # noqa: ARG002
-        mechanism: NoisyProduct,  # noqa: ARG002
-        ticket: Ticket,  # noqa: ARG002
+        number: int,
+        mechanism: NoisyProduct,
+        ticket: Ticket,
         received: ReceivedSum,
-        monitor: ResidualMonitor,  # noqa: ARG002
+        monitor: ResidualMonitor,
     ) -> IntArray:
         """Return what becomes public of a sum: (values,), here the sum as it is."""
         return received.steps

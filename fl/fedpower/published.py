@@ -159,11 +159,11 @@ class FedPowerOriginal(PublishedIteration):
 
     def released(
         self,
-        number: int,  # noqa: ARG002
+        number: int,
         mechanism: NoisyProduct,
         ticket: Ticket,
         received: ReceivedSum,
-        monitor: ResidualMonitor,  # noqa: ARG002
+        monitor: ResidualMonitor,
     ) -> IntArray:
         """Return the sum with the server's own noise."""
         return mechanism.extra_steps(ticket, received.steps, f"noise/{SERVER}")

@@ -136,7 +136,7 @@ class FedPowerUtility(PublishedIteration):
         self,
         number: int,
         mechanism: NoisyProduct,
-        ticket: Ticket,  # noqa: ARG002
+        ticket: Ticket,
         received: ReceivedSum,
         monitor: ResidualMonitor,
     ) -> IntArray:

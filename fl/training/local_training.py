@@ -125,28 +125,22 @@ class NoTraining:
         raise _untrained("initial")
 
     def user_deltas(
-        self,
-        parameters: FloatArray,  # noqa: ARG002
-        users: Sequence[Indices],  # noqa: ARG002
-        number: int,  # noqa: ARG002
+        self, parameters: FloatArray, users: Sequence[Indices], number: int
     ) -> Iterator[UpdateBlock]:
         """Raise `Unsupported`."""
         raise _untrained("user_deltas")
 
     def user_gradients(
-        self,
-        parameters: FloatArray,  # noqa: ARG002
-        users: Sequence[Indices],  # noqa: ARG002
-        number: int,  # noqa: ARG002
+        self, parameters: FloatArray, users: Sequence[Indices], number: int
     ) -> Iterator[UpdateBlock]:
         """Raise `Unsupported`."""
         raise _untrained("user_gradients")
 
-    def silo_deltas(self, parameters: FloatArray, number: int) -> Rows:  # noqa: ARG002
+    def silo_deltas(self, parameters: FloatArray, number: int) -> Rows:
         """Raise `Unsupported`."""
         raise _untrained("silo_deltas")
 
-    def record_gradients(self, models: Rows, chosen: Indices, step: int) -> Rows:  # noqa: ARG002
+    def record_gradients(self, models: Rows, chosen: Indices, step: int) -> Rows:
         """Raise `Unsupported`."""
         raise _untrained("record_gradients")
 

@@ -53,7 +53,7 @@ class Given:
     def initial(self) -> Any:
         return np.zeros(self.rows.shape[1])
 
-    def silo_deltas(self, parameters: Any, number: int) -> Any:  # noqa: ARG002
+    def silo_deltas(self, parameters: Any, number: int) -> Any:
         return self.rows.copy()
 
 
