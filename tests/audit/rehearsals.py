@@ -14,6 +14,17 @@ TRAINING = schema.TrainingSettings(
     clip=0.25, local_rate=0.5, global_rate=3.0, local_epochs=1, batch=4, model="logistic"
 )
 
+VIEWS = [
+    # observer, aggregation, rule, relation, shift times noise with three silos
+    ("model", "plain", "records", "add-remove", 1.0),
+    ("model", "masked", "uniform", "replace-one", 1.0),
+    ("server", "masked", "records", "add-remove", 1.0),
+    ("server", "plain", "records", "add-remove", math.sqrt(3.0)),
+    ("server", "plain", "uniform", "add-remove", 1.0),
+    ("silo", "plain", "uniform", "add-remove", math.sqrt(2.0 / 3.0)),
+    ("silo", "masked", "records", "replace-one", math.sqrt(3.0 / 2.0)),
+]
+
 
 def settings(
     system="uldp-avg",

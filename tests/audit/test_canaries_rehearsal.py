@@ -27,6 +27,7 @@ from privplan.fl.running.preparation import prepare
 from privplan.fl.settings import schema
 
 from ..cases import for_each
+from .rehearsals import VIEWS
 
 FAR = 4.9
 """Standard errors: a sound mean or variance is further off once in a million tests."""
@@ -125,18 +126,6 @@ def test_who_is_out_is_listed_and_has_no_records():
     assert federation.counts.tolist() == [[2, 1], [0, 0]]
     with pytest.raises(InvalidInput, match="table"):
         canary_federation(np.array([[0.5, 1.0]]))
-
-
-VIEWS = [
-    # observer, aggregation, rule, relation, shift times noise with three silos
-    ("model", "plain", "records", "add-remove", 1.0),
-    ("model", "masked", "uniform", "replace-one", 1.0),
-    ("server", "masked", "records", "add-remove", 1.0),
-    ("server", "plain", "records", "add-remove", math.sqrt(3.0)),
-    ("server", "plain", "uniform", "add-remove", 1.0),
-    ("silo", "plain", "uniform", "add-remove", math.sqrt(2.0 / 3.0)),
-    ("silo", "masked", "records", "replace-one", math.sqrt(3.0 / 2.0)),
-]
 
 
 @for_each(("observer", "aggregation", "rule", "relation", "times"), VIEWS)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from privplan.accountant.arrays import FloatArray, IntArray
+from privplan.accountant.arrays import FloatArray
 from privplan.accountant.mechanisms import NoisyGram
 from privplan.accountant.mechanisms.gram_row_grid import grid_rows
 from privplan.accountant.randomness import Streams
@@ -105,12 +105,6 @@ def exact_sum(system: Statistics, silos: list[int] | None = None) -> list[int]:
         for i in range(d)
         for c in range(count)
     ]
-
-
-def wrapped(values: list[int]) -> IntArray:
-    """Return integers modulo 2^64, as signed words."""
-    words = [(value + 2**63) % 2**64 - 2**63 for value in values]
-    return np.array(words, np.int64)
 
 
 def steps_of(mechanism: NoisyGram, released: FloatArray) -> list[int]:
