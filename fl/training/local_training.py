@@ -1,4 +1,4 @@
-"""Local training as a system calls it: model deltas and gradients by user, silo and record.
+"""Local training as a system calls it: deltas and gradients by user, silo, record, or peer's model.
 
 `LocalTraining` is the interface, `TorchLocalTraining` trains a model, and `NoTraining` stands in
 for a system that does not train.  D is the number of the model's parameters throughout.
