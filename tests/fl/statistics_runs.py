@@ -13,10 +13,11 @@ from privplan.accountant.mechanisms.gram_row_grid import grid_rows
 from privplan.accountant.randomness import Streams
 from privplan.fl.data.federation import Federation
 from privplan.fl.settings import schema
-from privplan.fl.settings.toml_file import parse
 from privplan.fl.statistics.settings import StatisticsSettings
 from privplan.fl.statistics.system import Statistics, statistics
 from privplan.fl.training.local_training import NoTraining
+
+from .configured import read_lines
 
 SIGMA: Final = 3.0
 
@@ -122,5 +123,4 @@ def configuration(**tables: str) -> schema.Settings:
         "privacy": "noise_multiplier = 3.0",
         "statistics": "row_norm = 6.0",
     }
-    text = "".join(f"[{name}]\n{lines}\n" for name, lines in {**usual, **tables}.items())
-    return parse(text.encode(), "run.toml")
+    return read_lines(usual, tables)

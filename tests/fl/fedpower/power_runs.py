@@ -14,8 +14,9 @@ from privplan.fl.data.federation import Federation
 from privplan.fl.declarations.registry import declaration_of
 from privplan.fl.fedpower.settings import FedPowerSettings
 from privplan.fl.settings import schema
-from privplan.fl.settings.toml_file import parse
 from privplan.fl.training.local_training import NoTraining
+
+from ..configured import read_lines
 
 UNITS: Final[dict[str, tuple[dict[str, Any], dict[str, Any]]]] = {
     "record": ({}, {}),
@@ -87,5 +88,4 @@ def configuration(**tables: str) -> schema.Settings:
         "privacy": "noise_multiplier = 3.0",
         "fedpower": "rank = 2\nrow_norm = 6.0",
     }
-    text = "".join(f"[{name}]\n{lines}\n" for name, lines in {**usual, **tables}.items())
-    return parse(text.encode(), "run.toml")
+    return read_lines(usual, tables)
