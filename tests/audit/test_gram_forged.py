@@ -31,7 +31,7 @@ from .ledgers import (
     weighing,
     written,
 )
-from .reaching import strange_reach
+from .reaching import drawn_of, strange_reach
 
 HONEST: dict[str, Callable[[], Any]] = {
     "plain": lambda: gram_log(noisy()),
