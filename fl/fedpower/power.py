@@ -44,8 +44,14 @@ SINGULAR_VALUES: Final = "singular_values"
 
 
 class ReceivedSum(NamedTuple):
-    """What the server has summed: (values,), with the noise; and what is in it, for checks."""
+    """What the server has summed: (values,), with the noise; and what is in it, for checks.
 
+    `mechanism` drew the noise under `ticket`, and `monitor` looks at it.
+    """
+
+    mechanism: NoisyProduct
+    ticket: Ticket
+    monitor: ResidualMonitor
     steps: IntArray
     silos: tuple[int, ...]
     exact: IntArray
@@ -184,18 +190,12 @@ class PowerIteration(PrivateSystem):
         exact = np.asarray(np.sum(arrived, axis=0, dtype=np.int64))
         if received.made_here is None:  # else the exact products of others are theirs
             monitor.whole(received.total - exact, mechanism.grid, received.silos)
-        summed = ReceivedSum(received.total, received.silos, exact, noises)
-        released = self.released(number, mechanism, ticket, summed, monitor)
+        made = (mechanism, ticket, monitor)
+        summed = ReceivedSum(*made, received.total, received.silos, exact, noises)
+        released = self.released(number, summed)
         return NoisyProductSum(mechanism.units(released), len(received.silos))
 
-    def released(
-        self,
-        number: int,
-        mechanism: NoisyProduct,
-        ticket: Ticket,
-        received: ReceivedSum,
-        monitor: ResidualMonitor,
-    ) -> IntArray:
+    def released(self, number: int, received: ReceivedSum) -> IntArray:
         """Return what becomes public of a sum: (values,), here the sum as it is."""
         return received.steps
 
