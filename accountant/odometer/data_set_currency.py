@@ -1,4 +1,6 @@
-"""The currency of a data set, chosen before its first claim and kept, and what a balance is in it.
+"""The privacy measure in which a data set's budget is kept (its currency), and balances in it.
+
+It is zCDP, Renyi DP at fixed orders, Gaussian DP or whole plans, chosen before the first claim.
 
 It goes to JSON and back unchanged, with the budgets as exact fractions: a price is a share of the
 budgets that were written, and budgets larger than this version computes are refused.  `epsilon_of`
@@ -43,7 +45,7 @@ BUDGET_TOLERANCE: Final = Fraction(1, 10**12)
 
 @dataclass(frozen=True)
 class BudgetCurrency:
-    """What a data set's budget is kept in, and what it promises: epsilon at delta, for a unit.
+    """The privacy measure of a data set's budget, and its promise: epsilon at delta, for a unit.
 
     `slack` is the part of delta for the releases' own deltas, `orders` the Renyi orders (of `rdp`),
     `plans` into how many parts the delta of whole plans is divided, `blocks_per_unit` in how many

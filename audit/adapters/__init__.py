@@ -1,6 +1,11 @@
 """privplan inside of other libraries: one file for each, which alone imports that library.
 
 `logged` is the way in for a training: it finds the adapter by whose object it is given.
+
+- `opacus`, `opacus_observer`: trainings with Opacus: certified numbers, and their log.
+- `dp_accounting`: a certified accountant in the place of dp_accounting's.
+- `run_log`, `training_plan`, `epsilon_by_step`: a log of any training loop, what it plans, and
+  epsilon after each step.
 """
 
 from __future__ import annotations

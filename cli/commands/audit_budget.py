@@ -24,20 +24,13 @@ if TYPE_CHECKING:
 
 Limit = Annotated[
     float | None,
-    typer.Option(
-        metavar="E",
-        help="Epsilon that must not be exceeded before the observer of the claim; exit code 1.",
-        show_default=False,
+    options.optional(
+        "E", "Epsilon that must not be exceeded before the observer of the claim; exit code 1."
     ),
 ]
 Groups = Annotated[
     list[int] | None,
-    typer.Option(
-        "--group",
-        metavar="K",
-        help="Answer for units of K as well; may be given several times.",
-        show_default=False,
-    ),
+    options.optional("K", "Answer for units of K as well; may be given several times.", "--group"),
 ]
 Sealed = Annotated[
     bool,

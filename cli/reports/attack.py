@@ -1,4 +1,4 @@
-"""What attacks on a run measured, tier by tier, for a person and for a program."""
+"""What attacks on a run measured, tier by tier: as a text, as JSON, and as one number (--quiet)."""
 
 from __future__ import annotations
 

@@ -172,7 +172,7 @@ class PlainSums:
         silos: Sequence[Silo],
         length: int,
         *,
-        present: Sequence[int] | None = None,  # noqa: ARG002
+        present: Sequence[int] | None = None,
         largest: int | None = None,
     ) -> Sum:
         """Return the sum of the silos' vectors; all of them must have come."""
@@ -226,8 +226,8 @@ class MaskedSums:
         silos: Sequence[Silo],
         length: int,
         *,
-        present: Sequence[int] | None = None,  # noqa: ARG002
-        largest: int | None = None,  # noqa: ARG002
+        present: Sequence[int] | None = None,
+        largest: int | None = None,
     ) -> Sum:
         """Return the sum of the silos' vectors.
 
