@@ -292,6 +292,14 @@ def test_modes_without_canaries_are_refused_before_the_first_step(
     assert not (tmp_path / "out").exists()
 
 
+def test_a_training_in_several_processes_takes_no_canaries(tmp_path: Path) -> None:
+    def in_two(training: Training) -> None:
+        training.optimizer.world_size = 2
+
+    with pytest.raises(Unsupported, match="several processes"):
+        trained(tmp_path / "out", change=in_two, canaries=100)
+
+
 def test_more_canaries_than_parameters_are_refused(tmp_path: Path) -> None:
     with pytest.raises(Unsupported, match="do not fit"):
         trained(tmp_path / "out", canaries=2000)
