@@ -153,6 +153,7 @@ def attack_training(
         checked=verified.checked,
         signature=verified.signature,
         up_to=verified.up_to,
+        rehearsed=False,
     )
 
 

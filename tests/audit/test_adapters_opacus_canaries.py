@@ -34,6 +34,7 @@ from privplan.audit.attack.report import AttackRequest
 from privplan.audit.budget import audit_budget
 from privplan.audit.results import results_in
 from privplan.cli.main import app
+from privplan.cli.reports.attack import INSERTED, report_of
 from privplan.fl.log import Sidecar
 from privplan.fl.log.hash_chain import LOG, SEALED
 
@@ -113,6 +114,7 @@ def test_a_right_training_through_make_private_in_parts(tmp_path: Path) -> None:
     report = attack(tmp_path / "out", append=False)
     assert set(verdicts(report).values()) == {"not-contradicted"}
     assert report.measurements[1].value > 0.1
+    assert report_of(report, str(tmp_path / "out")).assumptions[0] == INSERTED
 
 
 def quiet(training: Training) -> None:
