@@ -72,8 +72,9 @@ class RunLog:
     `plan` is public and fixed.  `randomness` says where the noise comes from: the operating system,
     an ordinary generator, or a seed.  `values` is how many numbers a step releases, if that is
     known.  `system` names the loop, `versions` what else it depends on, and `about` holds public
-    facts of the loop.  `metrics` is called after each step with what is spent, which is public.  A
-    folder whose log was cut off is taken up: everything announced is spent.
+    facts of the loop.  `metrics` is called after each step with what is spent, which is public, and
+    `aggregate` for each release, which states the digest of noisy values that it returns.  A folder
+    whose log was cut off is taken up: everything announced is spent.
 
     Raises `InvalidInput` for a folder that holds something else, or the log of another plan, and
     `LogBroken` where a line cannot be written: then no noise may be drawn.
@@ -91,6 +92,7 @@ class RunLog:
         about: Mapping[str, object] | None = None,
         private: Mapping[str, object] | None = None,
         metrics: Callable[[SpentEpsilon], object] | None = None,
+        aggregate: Callable[[], str | None] | None = None,
     ) -> None:
         # Positions in a stream of this process; a run that goes on has another.
         if not isinstance(plan, TrainingPlan):
@@ -109,6 +111,7 @@ class RunLog:
         self._skipped = 0
         self._closed = False
         self._metrics, self._made, self._as_planned = metrics, 0, True
+        self._aggregate = aggregate
         self._history: list[tuple[float, float, int]] = []
         self._asked = EpsilonBySteps(plan.delta, as_neighbours(plan.neighbours))
         drawn = randomness or Randomness("operating-system")
@@ -292,6 +295,7 @@ class RunLog:
                 values=self._values,
                 clip_enforced=facts.bounded,
                 normaliser=divided,
+                aggregate=None if self._aggregate is None else self._aggregate(),
                 sealed=sealed,
             )
         )

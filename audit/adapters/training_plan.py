@@ -8,8 +8,9 @@ records is public and the relation is replace-one.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal, Self
 
 from ...accountant import events as ev
 from ...accountant import rounding, validate
@@ -182,6 +183,28 @@ class TrainingPlan:
             for name, value in fields.items()
             if value is not None and value != ""
         }
+
+    @classmethod
+    def from_json(cls, source: object) -> Self:
+        """Return the plan that the first line of a log holds.
+
+        Raises `InvalidInput` for what no plan wrote there.
+        """
+        fields = cls.__dataclass_fields__
+        if not isinstance(source, Mapping) or not set(source) <= set(fields):
+            raise InvalidInput(
+                "The log states no plan of a training that could be read.",
+                "What is measured is held against what was planned.",
+                "Give the folder of a training as it was logged.",
+            )
+        numbers = [name for name, field in fields.items() if "float" in str(field.type)]
+        given: dict[str, Any] = dict(source)
+        try:
+            for name in given.keys() & set(numbers):
+                given[name] = float(given[name])
+            return cls(**given)
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(f"The log states a plan that is none: {error}") from None
 
 
 @dataclass(frozen=True)
