@@ -36,7 +36,12 @@ TEXTS = sorted(
     for path in (ROOT / floor).rglob("*")
     if path.suffix in (".txt", ".j2")
 )
-LIBRARIES = {"opacus": "opacus", "opacus_observer": "opacus"}
+LIBRARIES = {
+    "opacus": "opacus",
+    "opacus_observer": "opacus",
+    "flower": "flwr",
+    "flower_observer": "flwr",
+}
 """Adapters that cannot be imported without the library that they are for."""
 
 

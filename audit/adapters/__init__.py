@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -15,8 +16,8 @@ from ...accountant.errors import InvalidInput
 if TYPE_CHECKING:
     from .training_plan import TrainingPlan
 
-OBSERVED_LIBRARIES: Final = ("opacus",)
-"""Libraries whose trainings are observed; each has a module of its name here."""
+OBSERVED_LIBRARIES: Final[Mapping[str, str]] = {"opacus": "opacus", "flwr": "flower"}
+"""Packages whose trainings are observed, and the modules here that observe them."""
 
 
 def logged(
@@ -24,9 +25,10 @@ def logged(
 ) -> AbstractContextManager[Any]:
     """Log the training of another library in a folder, under a plan: the adapter's `logged`.
 
-    `private` is what makes a training private there, such as a `PrivacyEngine` of Opacus; `parts`
-    are what it made before.  Raises `InvalidInput` for an object of another library, and
-    `MissingExtra` where the library is not installed.
+    `private` is what makes a training private there: a `PrivacyEngine` of Opacus, or one of
+    Flower's strategies DifferentialPrivacy...; `parts` are the other options of the adapter.
+    Raises `InvalidInput` for an object of another library, and `MissingExtra` where the library is
+    not installed.
     """
     kinds = [kind.__module__.partition(".")[0] for kind in type(private).__mro__]
     library = next((name for name in kinds if name in OBSERVED_LIBRARIES), None)
@@ -36,6 +38,6 @@ def logged(
             f"Trainings of these libraries are observed: {', '.join(OBSERVED_LIBRARIES)}.",
             "For any other loop: with pp.RunLog(folder, plan) as log.",
         )
-    adapter = importlib.import_module(f".{library}", __name__)
+    adapter = importlib.import_module(f".{OBSERVED_LIBRARIES[library]}", __name__)
     context: AbstractContextManager[Any] = adapter.logged(private, folder, plan=plan, **parts)
     return context
