@@ -39,6 +39,7 @@ TEXTS = sorted(
 LIBRARIES = {
     "opacus": "opacus",
     "opacus_observer": "opacus",
+    "jax_privacy": "jax_privacy",
     "flower": "flwr",
     "flower_observer": "flwr",
 }

@@ -16,7 +16,11 @@ from ...accountant.errors import InvalidInput
 if TYPE_CHECKING:
     from .training_plan import TrainingPlan
 
-OBSERVED_LIBRARIES: Final[Mapping[str, str]] = {"opacus": "opacus", "flwr": "flower"}
+OBSERVED_LIBRARIES: Final[Mapping[str, str]] = {
+    "opacus": "opacus",
+    "flwr": "flower",
+    "jax_privacy": "jax_privacy",
+}
 """Packages whose trainings are observed, and the modules here that observe them."""
 
 
@@ -25,10 +29,10 @@ def logged(
 ) -> AbstractContextManager[Any]:
     """Log the training of another library in a folder, under a plan: the adapter's `logged`.
 
-    `private` is what makes a training private there: a `PrivacyEngine` of Opacus, or one of
-    Flower's strategies DifferentialPrivacy...; `parts` are the other options of the adapter.
-    Raises `InvalidInput` for an object of another library, and `MissingExtra` where the library is
-    not installed.
+    `private` is what makes a training private there: a `PrivacyEngine` of Opacus, one of Flower's
+    strategies DifferentialPrivacy..., or an execution plan of jax_privacy; `parts` are the other
+    options of the adapter.  Raises `InvalidInput` for an object of another library, and
+    `MissingExtra` where the library is not installed.
     """
     kinds = [kind.__module__.partition(".")[0] for kind in type(private).__mro__]
     library = next((name for name in kinds if name in OBSERVED_LIBRARIES), None)

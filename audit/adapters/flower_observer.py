@@ -21,10 +21,7 @@ from flwr.serverapp.strategy import dp_fixed_clipping as current_fixed
 from flwr.supercore import differential_privacy
 
 from ...accountant.errors import InvalidInput
-from .training_plan import CLIP_COUNT, Sampler, StepFacts, TrainingPlan
-
-DEVIATION_ROUNDING: Final = 1e-12
-"""Relative difference of two standard deviations that a division and a product explain."""
+from .training_plan import CLIP_COUNT, Sampler, StepFacts, TrainingPlan, as_planned
 
 _TWISTS: Final = 1024
 """How far back a seed is looked for: numbers are drawn from a state 624 words at a time."""
@@ -217,11 +214,9 @@ class ObservedRounds:
             while shown > noise > 0.0:
                 shown /= 2.0
             noise = shown if noise > 0.0 else 0.0
-        if math.isclose(noise, planned.noise, rel_tol=DEVIATION_ROUNDING):
-            noise = planned.noise
         averaged = self._is_mean()
         return StepFacts(
-            noise=noise,
+            noise=as_planned(noise, planned.noise),
             clip=self._clip,
             sampler=self._sampler(),
             rate=planned.rate,

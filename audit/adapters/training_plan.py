@@ -33,6 +33,9 @@ CLIP_COUNT: Final = "clip-count"
 STEPS_PER_INTENT: Final = 100
 """Like steps that one intent covers: a run that is cut off loses no more than these."""
 
+DEVIATION_ROUNDING: Final = 1e-12
+"""Relative difference of two standard deviations that a division and a product explain."""
+
 _RATE_EXAMPLE: Final = (
     "TrainingPlan(steps=1000, noise_multiplier=1.0, clip=1.0, delta=1e-5, rate=0.01, "
     'rate_source="256 of 25,600 records, both published")'
@@ -290,6 +293,11 @@ class StepFacts:
                 moves_others=True if self.sampler == "shuffled" else None,
             ),
         )
+
+
+def as_planned(value: float, planned: float) -> float:
+    """Return the planned value for one that differs from it by a rounding of quotients."""
+    return planned if math.isclose(value, planned, rel_tol=DEVIATION_ROUNDING) else value
 
 
 def counted_of(step: ev.Event) -> tuple[float, float]:
