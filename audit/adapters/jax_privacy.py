@@ -282,7 +282,8 @@ class _ObservedBatches(batch_selection.BatchSelectionStrategy):  # type: ignore[
     """Draws the batches of another strategy, and counts them."""
 
     def __init__(self, inner: Any) -> None:
-        self.inner, self.records, self.is_seeded = inner, None, False
+        self.inner, self.is_seeded = inner, False
+        self.records: int | None = None
         self._sizes: list[int] = []
 
     def batch_iterator(self, num_examples: Any, rng: Any = None) -> Iterator[Any]:
