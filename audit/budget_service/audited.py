@@ -88,14 +88,21 @@ def audit_history(
     """Return what a history of one data set says, held against what was kept elsewhere.
 
     `head` is a hash in hex, or a signed head; `key` a public key in hex that must have signed
-    heads and receipts, or have handed over to the keys that did.
+    heads and receipts, or have handed over to the keys that did; `InvalidInput` for what is none.
     """
+    if key is not None and not is_hash(key):
+        raise InvalidInput(
+            "The public key is none.",
+            "It has 64 hexadecimal digits, as `privplan serve` prints it.",
+            "Give it as it was received from the owner of the ledger.",
+        )
     listed, prev, seq = list(lines), START, 0
     replayed = ReplayedHistory(past=lambda: map(json.loads, listed[:seq]))
     problem: str | None = None
     entry: int | None = None
     anchored = head is None or isinstance(head, SignedStatement)
-    pending = [*receipts, *([head] if isinstance(head, SignedStatement) else [])]
+    kept = [*receipts, *([head] if isinstance(head, SignedStatement) else [])]
+    pending = list(kept)
     lost: list[SignedStatement] = []
     for line in listed:
         try:
@@ -113,6 +120,8 @@ def audit_history(
         seq += 1
     if problem is None:
         problem, entry = _unmet(replayed, lost, pending, anchored=anchored)
+        if problem is None and key is not None:
+            problem = _unsigned(replayed, key, any_signed=len(lost) + len(pending) < len(kept))
     terms = replayed.terms
     balances = dict(replayed.spent)
     return LedgerAudit(
@@ -155,6 +164,13 @@ def taken(line: bytes, seq: int, prev: str, replayed: ReplayedHistory) -> str:
             f"it is no entry that a service writes ({type(error).__name__})"
         ) from None
     return digest
+
+
+def hash_of(line: str) -> str:
+    """Return the hash of a line that a service wrote, computed from what it says."""
+    source = json.loads(line)
+    record = {key: source[key] for key in source if key not in CHAIN}
+    return chained(record, source["seq"], source["prev"])[1]
 
 
 def _require_agreement(signed: SignedStatement, replayed: ReplayedHistory, key: str | None) -> None:
@@ -215,6 +231,15 @@ def _unmet(
             "was acknowledged: it says nothing of the end of this one."
         )
     return None, None
+
+
+def _unsigned(replayed: ReplayedHistory, key: str, *, any_signed: bool) -> str | None:
+    """Return why a key that was given says nothing of a history; None where it signed of it."""
+    if key not in replayed.keys:
+        return "the key that was given signs nothing of this history"
+    if not any_signed:
+        return "a key was given, and no signed head or receipt of this history that it signed"
+    return None
 
 
 def _held_against(head: object, receipts: Sequence[SignedStatement]) -> str:

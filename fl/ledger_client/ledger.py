@@ -132,7 +132,7 @@ class LedgerClaim:
 
     @property
     def state(self) -> str:
-        """How far it is: claimed, begun, released, cancelled or abandoned."""
+        """How far it is: claimed, begun, released, audited, cancelled or abandoned."""
         return str(self.answer["state"])
 
     def begin(self) -> None:
@@ -150,6 +150,18 @@ class LedgerClaim:
     def abandon(self) -> None:
         """Close it without a release; it stays spent."""
         self._step("abandon", {})
+
+    def audit(
+        self, verdict: str, event: ev.Event | None = None, **stated: object
+    ) -> Mapping[str, Any]:
+        """Close it, released, with an auditor's verdict: `holds` or `above`; return the answer.
+
+        `event` is what the log supports, and `stated` says for whom, as in `Ledger.odometer`.  What
+        it costs above the claim is charged; without an event, `above` freezes the data set.
+        """
+        lost = {} if event is None else {"event": event.to_json(), **stated}
+        self._step("audit", {"verdict": verdict, **lost})
+        return self.answer
 
     def _step(self, step: str, body: Mapping[str, Any]) -> None:
         self.answer = self._connection.post(f"/v1/claims/{_path(self.id)}/{step}", body)

@@ -19,6 +19,7 @@ from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.audit.budget_service import owners
 from privplan.audit.budget_service.balances import within
 from privplan.audit.budget_service.claiming import BudgetRefusal
+from privplan.audit.budget_service.claims import AuditedLoss
 from privplan.audit.budget_service.database import Database
 from privplan.audit.budget_service.names import Refusal
 from privplan.audit.budget_service.service import LedgerService, claim_request
@@ -231,7 +232,7 @@ def test_an_audit_charges_what_was_lost_above_the_claim(ledger: Ledger) -> None:
     claim = ledger.claim(begin=True)["id"]
     ledger.step("release", claim, None)
     before = ledger.balances()
-    ledger.step("audit", claim, "above", *_priced(ledger, claim, ev.Laplace(1.0)), actor=AUDITOR)
+    ledger.step("audit", claim, "above", _lost(ledger, claim, ev.Laplace(1.0)), actor=AUDITOR)
     after = ledger.balances()
     double = Ledger(ledger.service)
     double.claim(ev.Laplace(1.0))
@@ -241,8 +242,8 @@ def test_an_audit_charges_what_was_lost_above_the_claim(ledger: Ledger) -> None:
     # More than is left is charged as well, and freezes.
     second = ledger.claim(begin=True)["id"]
     ledger.step("release", second, None)
-    event = _priced(ledger, second, ev.Laplace(0.1))
-    ledger.step("audit", second, "above", *event, actor=AUDITOR)
+    lost = _lost(ledger, second, ev.Laplace(0.1))
+    ledger.step("audit", second, "above", lost, actor=AUDITOR)
     assert "lost more" in ledger.shown()["frozen"]
     with pytest.raises(Refusal, match="frozen"):
         ledger.claim()
@@ -253,14 +254,14 @@ def test_an_audit_charges_what_was_lost_above_the_claim(ledger: Ledger) -> None:
     assert audited.frozen
 
 
-def _priced(ledger: Ledger, claim: str, event: ev.Event) -> tuple[object, object]:
-    return ledger.service.audit_price(claim, event.to_json(), AUDITOR)
+def _lost(ledger: Ledger, claim: str, event: ev.Event) -> AuditedLoss | None:
+    return ledger.service.audited_loss(claim, event.to_json(), AUDITOR)
 
 
 def test_a_verdict_above_that_states_no_size_freezes(ledger: Ledger) -> None:
     claim, waiting = ledger.claim(begin=True)["id"], ledger.claim()["id"]
     ledger.step("release", claim, None)
-    ledger.step("audit", claim, "above", None, None, actor=AUDITOR)
+    ledger.step("audit", claim, "above", None, actor=AUDITOR)
     assert ledger.shown()["frozen"]
     with pytest.raises(Refusal, match="frozen"):
         ledger.step("begin", waiting)
@@ -271,8 +272,8 @@ def test_a_verdict_above_that_states_no_size_freezes(ledger: Ledger) -> None:
 def test_a_verdict_above_with_an_event_that_costs_no_more_freezes(ledger: Ledger) -> None:
     claim = ledger.claim(begin=True)["id"]
     ledger.step("release", claim, None)
-    event = ledger.service.audit_price(claim, ev.Laplace(9.0).to_json(), AUDITOR)
-    ledger.step("audit", claim, "above", *event, actor=AUDITOR)
+    lost = _lost(ledger, claim, ev.Laplace(9.0))
+    ledger.step("audit", claim, "above", lost, actor=AUDITOR)
     assert ledger.shown()["frozen"]
     assert ledger.audited().problem is None
 

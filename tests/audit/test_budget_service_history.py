@@ -36,8 +36,8 @@ def ledger(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ledger]:
         ledger.step("abandon", ledger.claim(begin=True)["id"])
         ledger.owner("add_blocks", ["c"])
         ledger.step("release", kept["id"], "ab" * 32)
-        event = service.audit_price(kept["id"], ev.Laplace(1.9).to_json(), AUDITOR)
-        ledger.step("audit", kept["id"], "above", *event, actor=AUDITOR)
+        lost = service.audited_loss(kept["id"], ev.Laplace(1.9).to_json(), AUDITOR)
+        ledger.step("audit", kept["id"], "above", lost, actor=AUDITOR)
         proposal = ledger.owner("propose_cap", 3.5, "less")["proposal"]
         ledger.owner("approve_cap", proposal, actor=OTTO)
         ledger.owner("freeze", "holiday")

@@ -46,8 +46,8 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Signer]:
         ledger.claim(SMALL, begin=True, blocks=["a"])
         done = ledger.claim(SMALL, begin=True)["id"]
         ledger.step("release", done, "ab" * 32)
-        event = service.audit_price(done, LAPLACE.to_json(), AUDITOR)
-        ledger.step("audit", done, "above", *event, actor=AUDITOR)
+        loss = service.audited_loss(done, LAPLACE.to_json(), AUDITOR)
+        ledger.step("audit", done, "above", loss, actor=AUDITOR)
         ledger.claim(SMALL, data_set="image", actor=EVE, blocks=["a"])
         service.present(name, lost[1])
     return path, signer
