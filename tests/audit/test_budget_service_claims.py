@@ -19,7 +19,6 @@ from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.audit.budget_service import owners
 from privplan.audit.budget_service.balances import within
 from privplan.audit.budget_service.claiming import BudgetRefusal
-from privplan.audit.budget_service.claims import AuditedLoss
 from privplan.audit.budget_service.database import Database
 from privplan.audit.budget_service.names import Refusal
 from privplan.audit.budget_service.service import LedgerService, claim_request
@@ -226,56 +225,6 @@ def test_new_people_are_new_blocks_and_all_means_those_that_exist_then(ledger: L
     assert spent["a"] == [2 * units for units in spent["c"]]
     with pytest.raises(Refusal, match="no block d"):
         ledger.claim(blocks=["d"])
-
-
-def test_an_audit_charges_what_was_lost_above_the_claim(ledger: Ledger) -> None:
-    claim = ledger.claim(begin=True)["id"]
-    ledger.step("release", claim, None)
-    before = ledger.balances()
-    ledger.step("audit", claim, "above", _lost(ledger, claim, ev.Laplace(1.0)), actor=AUDITOR)
-    after = ledger.balances()
-    double = Ledger(ledger.service)
-    double.claim(ev.Laplace(1.0))
-    assert after == double.balances()
-    assert before["a"] < after["a"]
-    assert ledger.shown()["frozen"] is None
-    # More than is left is charged as well, and freezes.
-    second = ledger.claim(begin=True)["id"]
-    ledger.step("release", second, None)
-    lost = _lost(ledger, second, ev.Laplace(0.1))
-    ledger.step("audit", second, "above", lost, actor=AUDITOR)
-    assert "lost more" in ledger.shown()["frozen"]
-    with pytest.raises(Refusal, match="frozen"):
-        ledger.claim()
-    with pytest.raises(Refusal, match="more than its cap"):
-        ledger.owner("thaw", "please")
-    audited = ledger.audited()
-    assert audited.problem is None
-    assert audited.frozen
-
-
-def _lost(ledger: Ledger, claim: str, event: ev.Event) -> AuditedLoss | None:
-    return ledger.service.audited_loss(claim, event.to_json(), AUDITOR)
-
-
-def test_a_verdict_above_that_states_no_size_freezes(ledger: Ledger) -> None:
-    claim, waiting = ledger.claim(begin=True)["id"], ledger.claim()["id"]
-    ledger.step("release", claim, None)
-    ledger.step("audit", claim, "above", None, actor=AUDITOR)
-    assert ledger.shown()["frozen"]
-    with pytest.raises(Refusal, match="frozen"):
-        ledger.step("begin", waiting)
-    ledger.owner("thaw", "the size is known now")
-    assert ledger.step("begin", waiting)["state"] == "begun"
-
-
-def test_a_verdict_above_with_an_event_that_costs_no_more_freezes(ledger: Ledger) -> None:
-    claim = ledger.claim(begin=True)["id"]
-    ledger.step("release", claim, None)
-    lost = _lost(ledger, claim, ev.Laplace(9.0))
-    ledger.step("audit", claim, "above", lost, actor=AUDITOR)
-    assert ledger.shown()["frozen"]
-    assert ledger.audited().problem is None
 
 
 def test_caps_move_by_four_eyes(ledger: Ledger) -> None:

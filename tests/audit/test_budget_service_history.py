@@ -394,3 +394,17 @@ def test_a_claim_is_not_cancelled_while_its_data_set_is_behind(ledger: Ledger) -
     seen = [*lines[:at], json.dumps(record).encode(), *lines[at:]]
     problem = audit_history(rewritten(seen, lambda *_: None)).problem
     assert "cancelled that may have been begun" in str(problem)
+
+
+def test_a_public_key_must_have_signed_what_was_kept(ledger: Ledger) -> None:
+    ledger.claim()
+    lines, key = ledger.lines(), ledger.service.signer.public
+    head = SignedStatement.from_json(ledger.service.head(ledger.name))
+    other = Signer.fresh().public
+    assert audit_history(lines, head, key=key).ok
+    for kept in (None, head.statement.hash, head):
+        assert "signs nothing" in str(audit_history(lines, kept, key=other).problem)
+    for kept in (None, head.statement.hash):
+        assert "no signed head" in str(audit_history(lines, kept, key=key).problem)
+    with pytest.raises(InvalidInput, match="public key"):
+        audit_history(lines, head, key="nonsense")
