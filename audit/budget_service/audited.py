@@ -87,8 +87,8 @@ def audit_history(
 ) -> LedgerAudit:
     """Return what a history of one data set says, held against what was kept elsewhere.
 
-    `head` is a hash in hex, or a signed head; `key` a public key in hex that must have signed
-    heads and receipts, or have handed over to the keys that did; `InvalidInput` for what is none.
+    `head` is a hash in hex, or a signed head; `key` a public key in hex: it, or one to which it
+    handed over, must have signed one of them.  `InvalidInput` for what is no key.
     """
     if key is not None and not is_hash(key):
         raise InvalidInput(
@@ -112,7 +112,7 @@ def audit_history(
                 if signed.statement.hash != prev:
                     lost.append(signed)  # a later entry may acknowledge that it was lost
                 else:
-                    _require_agreement(signed, replayed, key)
+                    _require_agreement(signed, replayed)
         except Contradiction as error:
             problem, entry = str(error), seq
             break
@@ -121,7 +121,8 @@ def audit_history(
     if problem is None:
         problem, entry = _unmet(replayed, lost, pending, anchored=anchored)
         if problem is None and key is not None:
-            problem = _unsigned(replayed, key, any_signed=len(lost) + len(pending) < len(kept))
+            agreed = [each for each in kept if each not in lost and each not in pending]
+            problem = _unsigned(replayed, key, agreed)
     terms = replayed.terms
     balances = dict(replayed.spent)
     return LedgerAudit(
@@ -173,13 +174,11 @@ def hash_of(line: str) -> str:
     return chained(record, source["seq"], source["prev"])[1]
 
 
-def _require_agreement(signed: SignedStatement, replayed: ReplayedHistory, key: str | None) -> None:
+def _require_agreement(signed: SignedStatement, replayed: ReplayedHistory) -> None:
     """Raise `Contradiction` unless a head or a receipt says what the history makes of its entry."""
     said, what = signed.statement, _kind(signed)
     if not signed.holds(frozenset(replayed.keys[-1:])):
         raise Contradiction(f"{what} is not signed by the key of the history at it")
-    if key is not None and key not in replayed.keys:
-        raise Contradiction("the key that was given signs nothing of this history")
     if dict(said.balances) != replayed.spent or said.cap != replayed.cap:
         raise Contradiction(f"{what} that was kept has other balances at it")
     frozen = replayed.frozen or replayed.behind
@@ -233,12 +232,16 @@ def _unmet(
     return None, None
 
 
-def _unsigned(replayed: ReplayedHistory, key: str, *, any_signed: bool) -> str | None:
-    """Return why a key that was given says nothing of a history; None where it signed of it."""
+def _unsigned(replayed: ReplayedHistory, key: str, agreed: Sequence[SignedStatement]) -> str | None:
+    """Return why a key that was given says nothing of a history; None where it does.
+
+    Whoever has a key that was used before could write what it signed, so a statement must be by the
+    key that was given, or by one after it.
+    """
     if key not in replayed.keys:
         return "the key that was given signs nothing of this history"
-    if not any_signed:
-        return "a key was given, and no signed head or receipt of this history that it signed"
+    if not {each.key for each in agreed}.intersection(replayed.keys[replayed.keys.index(key) :]):
+        return "no head or receipt that was kept is signed by the key that was given, or one after"
     return None
 
 

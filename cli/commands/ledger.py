@@ -52,7 +52,8 @@ PublicKey = Annotated[
     typer.Option(
         "--public-key",
         metavar="HEX",
-        help="The public key of the service: heads and receipts must lead to it.",
+        help="The public key of the service: it, or one that it named since, signed a head or a "
+        "receipt that is given.",
         show_default=False,
     ),
 ]

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -123,6 +124,12 @@ class Clients:
     @property
     def running(self) -> bool:
         return any(thread.is_alive() for thread in self._threads)
+
+    def wait_for(self, more: int) -> None:
+        """Wait until so many more claims are acknowledged, or none of the clients runs."""
+        before = len(self.answers)
+        while self.running and len(self.answers) < before + more:
+            time.sleep(0.01)
 
     def join(self) -> None:
         for thread in self._threads:

@@ -254,6 +254,13 @@ def test_a_key_names_the_next_and_heads_before_it_still_hold(tmp_path: Path) -> 
         ledger.service = service
         ledger.claim()
         assert ledger.audited(receipt).problem is None
+        earlier = [SignedStatement.from_json(receipt)]
+        head = SignedStatement.from_json(service.head(ledger.name))
+        for key in (old.public, new.public):
+            assert audit_history(ledger.lines(), head, earlier, key).ok
+        assert audit_history(ledger.lines(), None, earlier, old.public).ok
+        # Whoever has the old key could write such a receipt, and a history to it.
+        assert not audit_history(ledger.lines(), None, earlier, new.public).ok
         other = rewritten(
             ledger.lines(),
             lambda _, record: record.update(key="00" * 32) if "signature" in record else None,
@@ -405,6 +412,6 @@ def test_a_public_key_must_have_signed_what_was_kept(ledger: Ledger) -> None:
     for kept in (None, head.statement.hash, head):
         assert "signs nothing" in str(audit_history(lines, kept, key=other).problem)
     for kept in (None, head.statement.hash):
-        assert "no signed head" in str(audit_history(lines, kept, key=key).problem)
+        assert "no head or receipt" in str(audit_history(lines, kept, key=key).problem)
     with pytest.raises(InvalidInput, match="public key"):
         audit_history(lines, head, key="nonsense")

@@ -87,9 +87,8 @@ def test_a_service_that_is_killed_keeps_what_it_acknowledged(
     events = PRICED if kills < 5 else SHAPES
     with store(kind, tmp_path) as (database, _), serving(database, tmp_path / "keys") as service:
         clients = Clients(service, events)
-        for number in range(kills):
-            while clients.running and len(clients.answers) <= 10 * number:
-                time.sleep(0.01)
+        for _ in range(kills):
+            clients.wait_for(10)
             time.sleep(chance.random() * 0.1)
             service.kill()
             service.start()
@@ -135,10 +134,9 @@ def test_clients_service_and_database_are_killed_in_any_order(kind: str, tmp_pat
         order = ["client", "service", *(["database"] if running else [])] * 20
         chance.shuffle(order)
         clients = Clients(service, SHAPES)
-        for number, killed in enumerate(order):
+        for killed in order:
             stranger = KilledClient(service, SHAPES, acknowledged) if killed == "client" else None
-            while clients.running and len(clients.answers) <= 5 * number:
-                time.sleep(0.01)
+            clients.wait_for(5)
             time.sleep(chance.random() * (1.0 if stranger else 0.1))
             if stranger is not None:
                 stranger.kill()
