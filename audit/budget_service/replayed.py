@@ -17,11 +17,14 @@ from ...accountant.odometer.pricing import whole_price
 from ...fl.log.hash_chain import START, canonical
 from .balances import Vector, above, minus, of_texts, part, plus, price_vector, within, zero
 from .names import MAX_BLOCKS, name_of, names_of
-from .replayed_fields import epsilon_in, key_in, number_in, share_in, text_in
+from .replayed_fields import ended_after, epsilon_in, key_in, number_in, share_in, text_in
 from .restored_gap import charged_in, gap, refunds, too_few, too_late
 from .signer import SignedStatement, Statement, rotation_message, signature_holds
 from .stating import as_charged, audit_noted
 from .terms import Terms
+
+MAX_PRICING_SECONDS: Final = 30.0
+"""How much of a processor an event may take; a service ends it after 2 seconds, on any machine."""
 
 
 class Contradiction(Exception):
@@ -129,8 +132,11 @@ class ReplayedHistory:
         text, terms = canonical([event, stated]), self.open_terms
         if text not in self._prices:
             try:
-                charged, _ = as_charged(ev.from_json(dict(event)), stated, terms)
-                units = whole_price(charged, terms.currency, terms.neighbours)
+                with ended_after(MAX_PRICING_SECONDS):
+                    charged, _ = as_charged(ev.from_json(dict(event)), stated, terms)
+                    units = whole_price(charged, terms.currency, terms.neighbours)
+            except TimeoutError:
+                raise Contradiction("its event is too long to be priced by any service") from None
             except PrivplanError as error:
                 raise Contradiction(f"its event has no price: {error.what}") from None
             self._prices[text] = price_vector(units)
