@@ -88,10 +88,11 @@ async def _drive(port: int, secret: list[str], clients: int, seconds: float) -> 
         for shape in SHAPES
     ]
     opened = [Client(port, secret[number % len(secret)]) for number in range(clients)]
-    for client in opened:
-        await client.open()
+    await opened[0].open()
     for body in bodies:  # priced beforehand
         await opened[0].post("/v1/claims", body, secrets.token_hex(8))
+    for client in opened[1:]:
+        await client.open()
     waited: list[float] = []
     codes: dict[int, int] = {}
     end = time.perf_counter() + seconds

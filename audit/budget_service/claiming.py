@@ -116,6 +116,14 @@ class _Group:
         if known is not None:
             return _remembered(*known, request)
         books.require_served()
+        if not any(price):
+            raise Refusal(
+                422,
+                "costs-nothing",
+                "The event costs nothing.",
+                "It needs no claim, and a history of claims that always fit has no end.",
+                "Claim what is drawn from data.",
+            )
         names = books.chosen(request.blocks)
         limits = self._limits(request.project, asked.actor.holder, fits=False)
         rooms = [(books.spent[name], books.cap) for name in names]

@@ -61,7 +61,7 @@ def text_in(source: object) -> str:
     return source
 
 
-class _Ended(BaseException):
+class _Interruption(BaseException):
     """Passes through what catches every `Exception`."""
 
 
@@ -80,13 +80,13 @@ def ended_after(seconds: float) -> Iterator[None]:
         return
 
     def end(*_: object) -> None:
-        raise _Ended
+        raise _Interruption
 
     before = signal.signal(signal.SIGVTALRM, end)
     signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
     try:
         yield
-    except _Ended:
+    except _Interruption:
         raise TimeoutError from None
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)

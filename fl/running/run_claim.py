@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..declarations.ledger_table import LedgerSettings
     from ..ledger_client.ledger import Ledger, LedgerClaim
 
-LOG_ROUNDING: Final = 1e-9
+NOISE_READ_BELOW: Final = 1e-9
 """How much less noise an audit may read from a log than was drawn, relative; measured: 2e-11."""
 
 _KNOWN: Final = ("url", "data_set", "project", "key", "claim")
@@ -92,7 +92,7 @@ def claimed_event(prepared: PreparedRun) -> ev.Event:
     """
     planned, observer = prepared.opening.plan.events, prepared.opening.claim.observer
     if observer in planned and prepared.promises:
-        return with_less_noise(planned[observer], 1.0 + LOG_ROUNDING)
+        return with_less_noise(planned[observer], 1.0 + NOISE_READ_BELOW)
     return ev.NoGuarantee(f"a run of {prepared.system.name} promises nothing before {observer}")
 
 

@@ -170,6 +170,13 @@ def test_a_refusal_is_not_remembered_under_its_key(ledger: Ledger) -> None:
     assert ledger.claim(ev.Repeat(6, LAPLACE), key="again")["state"] == "claimed"
 
 
+@for_each("event", [ev.Pure(0.0), ev.Compose([ev.Compose([])])])
+def test_what_costs_nothing_is_not_written(event: ev.Event, ledger: Ledger) -> None:
+    with pytest.raises(Refusal, match="costs nothing"):
+        ledger.claim(event)
+    assert len(ledger.lines()) == 1
+
+
 def test_a_project_is_limited_within_each_block(ledger: Ledger) -> None:
     ledger.owner("limit_project", "small", 0.25)
     count = ledger.fill(project="small", blocks=["a"])
