@@ -7,7 +7,7 @@ import contextlib
 import os
 import signal
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -216,7 +216,7 @@ def _impatient_handshakes(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
     """
     from .slow_senders import HEAD_SECONDS
 
-    made = loop.create_server
+    made: Callable[..., Awaitable[Any]] = loop.create_server
 
     async def create_server(*arguments: Any, ssl: Any = None, **more: Any) -> Any:
         limit = {} if ssl is None else {"ssl_handshake_timeout": HEAD_SECONDS}
