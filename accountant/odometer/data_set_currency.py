@@ -10,6 +10,7 @@ and `left_of` read a balance; `split_off` divides a currency in two before the f
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
@@ -38,6 +39,8 @@ DEFAULT_PLANS: Final = 8
 
 SLACK_OF_PLANS: Final = 0.2
 """Share of delta that is set aside in mu^2 of plans, where nobody says: about the best share."""
+
+_FRACTION: Final = re.compile(r"[0-9]{1,1000}(/[0-9]{1,1000})?")
 
 BUDGET_TOLERANCE: Final = Fraction(1, 10**12)
 """How far a stored budget may lie above the one that is computed here, relatively: rounding."""
@@ -138,7 +141,7 @@ class BudgetCurrency:
     def _with_budgets(self, written: object) -> BudgetCurrency:
         listed = written if isinstance(written, (list, tuple)) else ()
         try:
-            budgets = tuple(Fraction(each) for each in listed if isinstance(each, str))
+            budgets = tuple(Fraction(each) for each in listed if _is_fraction(each))
         except (ValueError, ZeroDivisionError):
             budgets = ()
         pairs = list(zip(budgets, self.budgets, strict=False))
@@ -158,6 +161,11 @@ class BudgetCurrency:
     def _currency(self) -> Currency:
         orders = self.orders or None
         return _currency(self.kind, self.target, self.neighbours, orders, None, self.plans)
+
+
+def _is_fraction(source: object) -> bool:
+    """Return whether a text is a fraction as it is written: a power of ten may have no end."""
+    return isinstance(source, str) and _FRACTION.fullmatch(source) is not None
 
 
 def budget_currency(
