@@ -18,25 +18,26 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from ...accountant.errors import MissingExtra, ProtocolFault
-from ...accountant.regular_file import regular_content
-from ..files import atomic
+from .pending_task import Backoff, PendingTask
 from .plan import NetworkPlan
 from .wire import Reply, opened
 
 try:
     import httpx
-    from flwr.app import Array, ArrayRecord, Message, RecordDict
-    from flwr.app.error import Error
-    from flwr.common.constant import ErrorCode, SubStatus
+    from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
+    from flwr.app.message.message import make_message
+    from flwr.common.constant import SubStatus
+    from flwr.common.serde import metadata_from_proto
     from flwr.proto.node_pb2 import Node
     from flwr.proto.runtime_pb2 import (
         AcquireTaskRequest,
         PullAppMessagesRequest,
+        PullAppMessagesResponse,
         PullTaskInputRequest,
         SendTaskHeartbeatRequest,
     )
@@ -46,7 +47,10 @@ try:
         make_confirm_message_received_fn_protobuf,
         make_pull_object_fn_protobuf,
     )
-    from flwr.supercore.inflatable.inflatable_utils import pull_and_inflate_object_from_tree
+    from flwr.supercore.inflatable.inflatable_utils import (
+        ObjectPullError,
+        pull_and_inflate_object_from_tree,
+    )
     from flwr.supercore.interceptors import (
         RuntimeTokenHttpInterceptor,
         RuntimeVersionHttpInterceptor,
@@ -67,21 +71,23 @@ except ImportError:
 PAYLOAD: Final = "privplan"
 """The name under which our bytes stand in a message of Flower."""
 
-TASK_FILE: Final = "task.token"
-"""The task that was fetched and is not done: its token, which a restarted guard finishes."""
-
-_POLL_SECONDS: Final = 0.02
 _RETRY_SECONDS: Final = 0.5
 _TRIES: Final = 2
 _HEARTBEAT_SECONDS: Final = 10.0
-_MAX_TOKEN_BYTES: Final = 2**16
 _RAW: Final = "privplan.bytes"
+_LONGEST_OBJECT: Final = 2**20
+"""Bytes: each object of a message is a request of its own at every hop."""
 
 Handle = Callable[[bytes], bytes]
 
 
 def packed(raw: bytes) -> RecordDict:
-    """Return bytes as the content of a message of Flower."""
+    """Return bytes as the content of a message of Flower.
+
+    A short one is one object, and a long one an array, which Flower carries in parts.
+    """
+    if len(raw) <= _LONGEST_OBJECT:
+        return RecordDict({PAYLOAD: ConfigRecord({PAYLOAD: raw})})
     array = Array(dtype="uint8", shape=(len(raw),), stype=_RAW, data=raw)
     return RecordDict({PAYLOAD: ArrayRecord({PAYLOAD: array})})
 
@@ -89,14 +95,15 @@ def packed(raw: bytes) -> RecordDict:
 def unpacked(content: RecordDict) -> bytes:
     """Return the bytes in such a content; `ProtocolFault` for any other."""
     record = content.get(PAYLOAD)
-    array = record.get(PAYLOAD) if isinstance(record, ArrayRecord) else None
-    if array is None or not isinstance(array.data, bytes):
+    held = record.get(PAYLOAD) if isinstance(record, (ArrayRecord, ConfigRecord)) else None
+    raw = held.data if isinstance(held, Array) else held
+    if not isinstance(raw, bytes):
         raise ProtocolFault(
             "A message of Flower holds nothing for a guard.",
             "Somebody else sent it.",
             "Start the application that privplan flower init has written.",
         )
-    return array.data
+    return raw
 
 
 # --- at a silo ------------------------------------------------------------------------------------
@@ -111,8 +118,8 @@ def serve(
 ) -> None:
     """Fetch tasks from a supernode at `address`, and answer each by `handle`, until `stop` is set.
 
-    `secret` is that of `--superexec-auth-secret-file`; `folder` keeps the token of a task until it
-    is done.  What was fetched before and is not done is finished first.
+    `secret` is that of `--superexec-auth-secret-file`; `folder` keeps a task until it is
+    done.  What was fetched before and is not done is finished first.
     """
     executor = _Executor(handle, address, folder)
     executor.finish_pending()
@@ -124,6 +131,7 @@ def serve(
         ),
     )
     wanted = AcquireTaskRequest(supported_task_types=[TaskType.CLIENT_APP], agentapp_fab_hashes=[])
+    backoff = Backoff()
     while not stop.is_set():
         try:
             got = boss.AcquireTask(wanted)
@@ -131,10 +139,10 @@ def serve(
             stop.wait(_RETRY_SECONDS)
             continue
         if not (got.HasField("task") and got.token):
-            stop.wait(_POLL_SECONDS)
+            stop.wait(backoff.seconds())
             continue
-        atomic.write(folder / TASK_FILE, got.token.encode(), private=True)
-        executor.work(got.token)
+        executor.work(_kept(PendingTask(got.token), folder))
+        backoff.restart()
     boss.close()
 
 
@@ -146,43 +154,35 @@ class _Executor:
 
     def finish_pending(self) -> None:
         """Finish the task that a guard which was killed has left, if its supernode still has it."""
-        path = self._folder / TASK_FILE
-        if path.exists():
-            with contextlib.suppress(OSError, UnicodeDecodeError):
-                self.work(regular_content(path, _MAX_TOKEN_BYTES, within=self._folder).decode())
-            path.unlink(missing_ok=True)
+        task = PendingTask.kept_in(self._folder)
+        if task is not None:
+            self.work(task)
 
-    def work(self, token: str) -> None:
+    def work(self, task: PendingTask) -> None:
         """Fetch the message of a task, answer it, and say that the task is done.
 
-        Where the message was fetched before, by a guard that was killed, the token is left to
-        lapse: by that its supernode notices.  A task that were done without an answer would have
-        the supernode wait for one without end.
+        Where the message is lost the token is left to lapse: by that its supernode notices.  A task
+        that were done without an answer would have the supernode wait for one without end.
         """
         client = _client(
             self._address,
             RuntimeVersionHttpInterceptor(component_name="flwr-clientapp"),
-            RuntimeTokenHttpInterceptor(token),
+            RuntimeTokenHttpInterceptor(task.token),
         )
         try:
             with _heartbeats(client):
-                fetched = _message_of_task(client)
-                if fetched is not None:
-                    message, whose = fetched
-                    push_message(client, self._answered(message), whose)
+                got = _fetched(task, client, self._folder)
+                if got is not None:
+                    asked = _message_of(got)
+                    answer = Message(packed(self._handle(got.content)), reply_to=asked)
+                    whose = _NodeAndRun(asked.metadata.dst_node_id, asked.metadata.run_id)
+                    push_message(client, answer, whose)
                     push_task_output(client, None, SubStatus.COMPLETED, "")
-        except httpx.HTTPError:
-            pass  # the supernode is gone; the server waits no longer than its limit
+        except (httpx.HTTPError, ObjectPullError):
+            pass  # the supernode is gone, or knows the task no more; the server has its own limit
         finally:
-            (self._folder / TASK_FILE).unlink(missing_ok=True)
+            PendingTask.forget(self._folder)
             client.close()
-
-    def _answered(self, message: Message) -> Message:
-        try:
-            return Message(packed(self._handle(unpacked(message.content))), reply_to=message)
-        except ProtocolFault as error:  # of somebody else than our server
-            reason = Error(code=ErrorCode.CLIENT_APP_RAISED_EXCEPTION, reason=error.what)
-            return Message(reason, reply_to=message)
 
 
 @dataclass(frozen=True)
@@ -193,30 +193,45 @@ class _NodeAndRun:
     run_id: int
 
 
-def _message_of_task(client: RuntimeHttpClient) -> tuple[Message, _NodeAndRun] | None:
-    """Return the message of a task, and whose it is; None where it was fetched before.
+def _fetched(task: PendingTask, client: RuntimeHttpClient, folder: Path) -> PendingTask | None:
+    """Return a task with its message, and keep it; None where the message is lost.
 
-    The bundle that comes with the task is not looked at.
+    A supernode says once which message it is, and what is in it until that is confirmed.  Of
+    somebody else's message nothing is kept.  The bundle that comes with the task is not looked at.
     """
-    with contextlib.suppress(httpx.HTTPStatusError):  # a killed guard may have begun the task
-        client.PullTaskInput(PullTaskInputRequest())
-    pulled = client.PullMessages(PullAppMessagesRequest())
-    if not pulled.messages_list:
-        return None
+    if not task.about:
+        with contextlib.suppress(httpx.HTTPStatusError):  # a killed guard may have begun the task
+            client.PullTaskInput(PullTaskInputRequest())
+        pulled = client.PullMessages(PullAppMessagesRequest())
+        if not pulled.messages_list:
+            return None
+        task = _kept(replace(task, about=pulled.SerializeToString()), folder)
+    pulled = PullAppMessagesResponse.FromString(task.about)
     about, tree = pulled.messages_list[0].metadata, pulled.message_object_trees[0]
-    whose = _NodeAndRun(about.dst_node_id, about.run_id)
-    node = Node(node_id=whose.node_id)
-    message = pull_and_inflate_object_from_tree(
-        tree,
-        make_pull_object_fn_protobuf(client.PullObject, node, whose.run_id),
-        make_confirm_message_received_fn_protobuf(
-            client.ConfirmMessageReceived, node, whose.run_id
-        ),
-        return_type=Message,
+    of_node = Node(node_id=about.dst_node_id), about.run_id
+    if not task.content:
+        pull = make_pull_object_fn_protobuf(client.PullObject, *of_node)
+        message: Message = pull_and_inflate_object_from_tree(tree, pull, lambda _: None)
+        with contextlib.suppress(ProtocolFault):
+            task = _kept(replace(task, content=unpacked(message.content)), folder)
+    make_confirm_message_received_fn_protobuf(client.ConfirmMessageReceived, *of_node)(
+        tree.object_id
     )
-    # The name of a message is that of its objects, which its metadata lack so far.
-    message.metadata.__dict__["_message_id"] = tree.object_id
-    return message, whose
+    return task
+
+
+def _message_of(task: PendingTask) -> Message:
+    """Return the message of a task without what is in it: what an answer refers to."""
+    pulled = PullAppMessagesResponse.FromString(task.about)
+    about = pulled.messages_list[0].metadata
+    about.message_id = pulled.message_object_trees[0].object_id  # which it lacks so far
+    return make_message(metadata_from_proto(about), RecordDict())
+
+
+def _kept(task: PendingTask, folder: Path) -> PendingTask:
+    with contextlib.suppress(OSError):  # on a full disk it is not kept, and lapses with the guard
+        task.keep(folder)
+    return task
 
 
 @contextmanager
@@ -241,6 +256,7 @@ def _heartbeats(client: RuntimeHttpClient) -> Iterator[None]:
 def _client(address: str, *interceptors: Any) -> RuntimeHttpClient:
     retries = make_simple_http_retry_invoker()
     retries.max_tries = _TRIES  # as it is, it waits for up to 20 seconds between two tries
+    retries.should_giveup = _is_answer  # and interrupts this process where a token has lapsed
     return RuntimeHttpClient.from_server_address(
         server_address=address,
         insecure=True,  # of the same machine: the supernode listens on loopback alone
@@ -250,10 +266,15 @@ def _client(address: str, *interceptors: Any) -> RuntimeHttpClient:
     )
 
 
-def supernode(arguments: list[str], idle_seconds: float = _POLL_SECONDS) -> None:
-    """Be Flower's supernode, and never sleep longer than so while nothing is to be done.
+def _is_answer(error: Exception) -> bool:
+    """Whether the supernode has answered, so that the same again would have the same answer."""
+    return isinstance(error, httpx.HTTPStatusError)
 
-    As it is, it looks for messages every three seconds, which is most of an exchange.
+
+def supernode(arguments: list[str]) -> None:
+    """Be Flower's supernode, which looks for messages the more often the shorter it has waited.
+
+    As it is, it does so every three seconds, which is most of an exchange.
     """
     import sys
     from types import SimpleNamespace
@@ -261,8 +282,13 @@ def supernode(arguments: list[str], idle_seconds: float = _POLL_SECONDS) -> None
     from flwr.supernode import start_client_internal
     from flwr.supernode.cli.flower_supernode import flower_supernode
 
+    backoff, reasons = Backoff(), [0.0]
+
     def nap(seconds: float) -> None:
-        time.sleep(min(seconds, idle_seconds))
+        if seconds != reasons[-1]:  # it waits for a message, or for its answer: not as before
+            reasons[:] = [seconds]
+            backoff.restart()
+        time.sleep(min(seconds, backoff.seconds()))
 
     clock = {name: getattr(time, name) for name in ("time", "monotonic", "perf_counter")}
     start_client_internal.time = SimpleNamespace(sleep=nap, **clock)
@@ -296,12 +322,14 @@ class FlowerCourier:
         if not for_all:
             waiting = self._push({self._nodes[silo]: raw for silo, raw in requests.items()}, end)
         replies: dict[int, bytes] = {}
+        backoff = Backoff()
         while len(replies) < len(requests) and time.monotonic() < end:
             if for_all:
                 new = set(self._grid.get_node_ids()) - asked
                 waiting |= self._push(dict.fromkeys(new, request), end)
                 asked |= new
             for message in self._grid.pull_messages(list(waiting)):
+                backoff.restart()
                 node = waiting.pop(message.metadata.reply_to_message_id, None)
                 raw = None if message.has_error() else _payload(message)
                 silo = None if raw is None or node is None else self._silo_of(node, raw)
@@ -309,7 +337,7 @@ class FlowerCourier:
                     replies[silo], self._nodes[silo] = raw, node
             if not waiting and not for_all:
                 break  # those that are left have failed
-            time.sleep(_POLL_SECONDS)
+            time.sleep(backoff.seconds())
         return replies
 
     def _push(self, requests: Mapping[int, bytes], end: float) -> dict[str, int]:
