@@ -227,7 +227,14 @@ def _serve(
     silo = Guard(agreed, state, [Path(file) for file in data], tell=_tell)
     _tell(f'{{"what": "ready", "silo": "{silo.called}", "plan": "{agreed.digest.hex()}"}}')
     try:
-        serve(silo.handle, supernode, shared, state, stop)
+        serve(
+            silo.handle,
+            supernode,
+            shared,
+            state,
+            stop,
+            lambda why: silo.log.write("not-carried", why=why),
+        )
     finally:
         silo.close()
 

@@ -1,0 +1,165 @@
+"""Which node is which silo, when a silo is asked again, and when the server waits no longer.
+
+Nodes come and go: one that was away is asked again when it is back, and a silo may be back as
+another node.  The same request again is answered by the same bytes (`guard`), so nothing is spent
+by asking twice.  Whoever carries messages may hang, fail or lose them: a limit is a limit all the
+same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol, TypeVar
+
+from ...accountant.errors import ProtocolFault
+from .pending_task import Backoff
+from .plan import NetworkPlan
+from .wire import Reply, opened
+
+T = TypeVar("T")
+
+_LOOK_SECONDS: Final = 0.5
+"""How often the server looks which nodes are there."""
+
+_PAUSE_SECONDS: Final = 1.0
+"""How long a node that failed is left alone before it is asked again."""
+
+
+class NotCarried(Exception):
+    """Whoever carries messages failed, for now."""
+
+
+class Nodes(Protocol):
+    """The nodes that a network shows; each call may hang, or raise `NotCarried`."""
+
+    def there(self) -> set[int]:
+        """Return the nodes that are connected."""
+
+    def push(self, requests: Mapping[int, bytes], life: float) -> Mapping[str, int]:
+        """Send requests to nodes, for so many seconds; return the nodes by names of messages."""
+
+    def pull(self, names: Sequence[str]) -> Sequence[tuple[str, bytes | None]]:
+        """Return the replies that came, by names of messages; None where a node failed."""
+
+
+class Courier:
+    """Carries requests to silos by nodes, and their replies back (`hub.Courier`).
+
+    Which node is which silo, a silo says by signing its replies; names of nodes decide nothing.
+    """
+
+    def __init__(self, nodes: Nodes, plan: NetworkPlan) -> None:
+        self._network, self._keys = nodes, [silo.key for silo in plan.silos]
+        self._node_of: dict[int, int] = {}  # by silo
+
+    def carry(self, requests: Mapping[int, bytes], seconds: float) -> Mapping[int, bytes]:
+        """Return the replies that came within so many seconds."""
+        asking = _Asking(dict(requests), time.monotonic() + seconds)
+        while asking.left and time.monotonic() < asking.end:
+            with contextlib.suppress(NotCarried):
+                self._ask(asking)
+                self._hear(asking)
+            time.sleep(asking.backoff.seconds())
+        return asking.replies
+
+    def _ask(self, asking: _Asking) -> None:
+        """Send what is to be sent to the nodes that are there and were not asked yet."""
+        now = time.monotonic()
+        if now >= asking.look:
+            asking.there = within(asking.end, self._network.there)
+            asking.asked &= asking.there  # who went away is asked again when it is back
+            asking.look = now + _LOOK_SECONDS
+        wanted = {
+            node: request
+            for node in asking.there - asking.asked
+            if now >= asking.pause.get(node, 0.0)
+            and (request := self._request_for(node, asking)) is not None
+        }
+        if wanted:
+            life = max(asking.end - now, 1.0)
+            asking.waiting |= within(asking.end, lambda: self._network.push(wanted, life))
+            asking.asked |= wanted.keys()
+
+    def _request_for(self, node: int, asking: _Asking) -> bytes | None:
+        """Return what a node is to be asked: what its silo is, and else what all are asked.
+
+        A node that nobody knows is asked for the one silo whose node is gone: it may be that silo.
+        """
+        for silo, known in self._node_of.items():
+            if known == node:
+                return asking.left.get(silo)
+        lost = [silo for silo in asking.left if self._node_of.get(silo) not in asking.there]
+        different = {asking.left[silo] for silo in lost}
+        return different.pop() if len(different) == 1 else None
+
+    def _hear(self, asking: _Asking) -> None:
+        """Take in the replies that came."""
+        if not asking.waiting:
+            return
+        names = list(asking.waiting)
+        for name, raw in within(asking.end, lambda: self._network.pull(names)):
+            asking.backoff.restart()
+            node = asking.waiting.pop(name, None)
+            if node is None:
+                continue
+            silo = None if raw is None else self._silo_of(node, raw)
+            if raw is not None and silo is not None and silo in asking.left:
+                self._node_of[silo] = node
+                asking.replies[silo] = raw
+                del asking.left[silo]
+            else:
+                asking.asked.discard(node)
+                asking.pause[node] = time.monotonic() + _PAUSE_SECONDS
+
+    def _silo_of(self, node: int, raw: bytes) -> int | None:
+        for silo, known in self._node_of.items():
+            if known == node:
+                return silo
+        for silo, key in enumerate(self._keys):
+            with contextlib.suppress(ProtocolFault):
+                opened(key, Reply, raw)
+                return silo
+        return None
+
+
+@dataclass
+class _Asking:
+    """One exchange: what is `left` to be answered, who was asked and when, and what came."""
+
+    left: dict[int, bytes]
+    end: float
+    look: float = 0.0
+    there: set[int] = field(default_factory=set)
+    asked: set[int] = field(default_factory=set)
+    pause: dict[int, float] = field(default_factory=dict)
+    waiting: dict[str, int] = field(default_factory=dict)
+    replies: dict[int, bytes] = field(default_factory=dict)
+    backoff: Backoff = field(default_factory=Backoff)
+
+
+def within(end: float, call: Callable[[], T]) -> T:
+    """Return what a call returns, or raises; `NotCarried` where it does not end by then.
+
+    A call that hangs is left behind in a thread that keeps no process alive.
+    """
+    came: list[T] = []
+    failed: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            came.append(call())
+        except BaseException as error:  # raised again where it was called
+            failed.append(error)
+
+    thread = threading.Thread(target=work, name="carrying", daemon=True)
+    thread.start()
+    thread.join(max(end - time.monotonic(), 0.0))
+    if failed:
+        raise failed[0]
+    if not came:
+        raise NotCarried
+    return came[0]
