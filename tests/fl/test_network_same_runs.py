@@ -79,8 +79,8 @@ def test_models_facts_vectors_and_epsilon_are_those_of_one_process(tmp_path: Pat
             silos = [network.silo(name) for name in HOSPITALS]
             plan = NetworkPlan.read(network.folder / "app" / PLAN_FILE)
             whole = pp.run(tomllib.loads(text), network.folder / "whole")
-            require_same_run(network.server, silos, whole.folder, plan.digest)
-            assert reconcile(network.server, silos).problems == ()
+            require_same_run(network.server_run, silos, whole.folder, plan.digest)
+            assert reconcile(network.server_run, silos).problems == ()
             # One hello, at most five exchanges a sum, one finish.
             asked = [(1, HELLO), *((n + 1, each) for n in range(rounds) for each in phases)]
             for name in HOSPITALS:
