@@ -43,6 +43,9 @@ def test_servers_listen_on_loopback_and_supernodes_run_nothing() -> None:
         assert option in commands["privplan-superlink"]
     for option in ("--isolation process", "--host 127.0.0.1", "--superexec-auth-secret-file"):
         assert option in commands["privplan-supernode"]
+    # A supernode ends without a failure, and waits without end for a guard that was killed.
+    for line in ("PartOf=privplan-guard.service", "Restart=always"):
+        assert line in commands["privplan-supernode"].splitlines()
     assert not any("insecure" in text for text in commands.values())
     account = re.compile(r"^User=(\w+)$", re.MULTILINE)
     assert {name: account.findall(text) for name, text in commands.items()} == {

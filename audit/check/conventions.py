@@ -10,6 +10,7 @@ from ...accountant.guarantee import Bounds
 from ...accountant.neighbours import NEIGHBOURS
 from .bounds import Proof
 from .checked_run import CheckedRun
+from .completions.designs import silos_are_clients
 from .completions.facts import NOT_GAUSSIAN
 from .proving import prove
 
@@ -32,6 +33,7 @@ CHOSEN_RATE: Final = "chosen-rate"
 USER_CLIP: Final = "user-clip"
 RECORD_CLIP: Final = "record-clip"
 SILO_CLIP: Final = "silo-clip"
+SILO_CLIENTS: Final = "silo-clients"
 GAUSSIAN_RELEASES: Final = "gaussian-releases"
 EVEN_RELEASES: Final = "even-releases"
 OF_RELEASES: Final = (GAUSSIAN_RELEASES, EVEN_RELEASES)
@@ -45,7 +47,7 @@ CONVENTIONS: Final = (
         USER_CLIP,
         "data.records_per_user",
         "clipped and drawn as a whole",
-        "A user is drawn as a whole, and what it contributes is clipped as a whole.",
+        "A user is drawn by itself, as a whole, and what it contributes is clipped as a whole.",
     ),
     Convention(
         RECORD_CLIP,
@@ -58,6 +60,12 @@ CONVENTIONS: Final = (
         "noise.clip_bounds",
         "unit",
         "What a silo contributes to a step is clipped as a whole.",
+    ),
+    Convention(
+        SILO_CLIENTS,
+        "sampling.sampled",
+        "silos",
+        "The clients that are sampled are silos, each with all of its records.",
     ),
     Convention("no-accumulation", "schedule.accumulation", 1, "A noise draw takes one batch."),
     Convention("one-run", "schedule.restarts", 1, "One accountant counted all that was released."),
@@ -105,6 +113,7 @@ def conventions_of(run: CheckedRun) -> tuple[Convention, ...]:
         and not (each.id == "unit-record" and run.of_users is not None)
         and not (each.id == USER_CLIP and not _users_are_wholes(run))
         and not (each.id == SILO_CLIP and not _silos_are_wholes(run))
+        and not (each.id == SILO_CLIENTS and not silos_are_clients(run))
         and not (each.id == RECORD_CLIP and not _records_are_alone(run))
     )
 
@@ -137,8 +146,11 @@ def _silos_are_wholes(run: CheckedRun) -> bool:
 
 def _records_are_alone(run: CheckedRun) -> bool:
     """Return whether a record is protected, others hold it, and nobody said who is drawn."""
-    settings, said = run.settings, (run.settings.sampled, run.settings.clip_bounds)
-    if settings.unit != "record" or run.event is not None or said != (None, None):
+    settings = run.settings
+    # That rate and batch tell who is drawn says nothing of the clip.
+    drawn_as_users = settings.sampled == "users" or "sampling.sampled" in run.stated
+    said = drawn_as_users or settings.clip_bounds is not None
+    if settings.unit != "record" or run.event is not None or said:
         return False
     of_clients = settings.clients_rate is not None
     held = (settings.users is not None or settings.silos is not None) and run.of_users is None
@@ -171,6 +183,8 @@ def without_conventions(run: CheckedRun, proof: Proof) -> Proof:
             # Users of several records may be drawn, or clipped, record by record.
             several = prove(_with_several_records(run)).bounds
             lower = 0.0 if several is None else min(lower, several.lower)
+        if any(each.id == SILO_CLIENTS for each in in_force):
+            lower = 0.0  # a silo may have any share of the clients
         if any(each.id in OF_RELEASES for each in in_force):
             without = prove(run.with_settings(releases=())).bounds
             lower = 0.0 if without is None else min(lower, without.lower)

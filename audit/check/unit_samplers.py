@@ -54,19 +54,35 @@ def _silo(run: PinnedRun, draws: PhaseDraws) -> RunEvents:
     if silo_may_be_drawn_again(run):
         again = ev.NoGuarantee("how often one noise draw has the same silo is not said")
         whole = replace(whole, upper=(BoundingEvent(again, run.relation),))
-    rate = draws.lower_rate
+    clients = settings.clients_rate
+    rate = draws.lower_rate if clients is None else _least_inside(run, draws)
     if settings.method in ("with-replacement", "weighted"):
         rate = -math.expm1(-rate)  # of all draws at least one, however many there are to draw from
     alone = "sampling.batch" in run.stated and "sampling.rate" not in run.stated
     if alone and settings.batch is not None and settings.method != "full":
         # Of records that nobody counted, a batch may be any share.
         rate = min(rate, 0.0 if settings.records is None else settings.batch / settings.records)
-    once = ev.Poisson(rate, draws.lower) if rate > 0.0 else ev.Pure(0.0)
+    rate *= 1.0 if clients is None else clients
+    shown = ev.Poisson(rate, draws.lower) if rate > 0.0 else ev.Pure(0.0)
+    # From step to step the draw of clients need not be fresh.
     return replace(
         whole,
-        lower=((BoundingEvent(once, "add-remove"),),),
+        lower=((BoundingEvent(shown, "add-remove", once=clients is not None),),),
         conditions=("A sample of records does not hide a silo: nothing is counted as amplified.",),
     )
+
+
+def _least_inside(run: PinnedRun, draws: PhaseDraws) -> float:
+    """Return the least rate at which a record is drawn inside of a client that takes part.
+
+    Nothing bounds one that nobody said.
+    """
+    settings = run.settings
+    if settings.method == "full":
+        return 1.0
+    if settings.phases:
+        return draws.lower_rate
+    return settings.rate or 0.0
 
 
 def silo_may_be_drawn_again(run: PinnedRun) -> bool:

@@ -168,14 +168,15 @@ _ALL: Final = (
     Key(
         "sampling.clients_rate",
         rate,
-        "rate at which clients are sampled around the sampling of records; in (0, 1]",
+        "rate at which clients are sampled, each by itself, around the sampling of records; "
+        "users, where a user is protected; in (0, 1]",
         "Were clients sampled as well, and at which rate?",
     ),
     _words(
         "sampling.sampled",
         SAMPLED,
-        "whether a draw takes users (silos, where no users are counted) with all their records, or "
-        "records by themselves",
+        "whether a draw takes users, each by itself, with all their records (or silos, unless a "
+        "user is protected), or records by themselves",
         "Does a batch take users, or silos, with all their records, or records by themselves?",
     ),
     _words(

@@ -18,7 +18,7 @@ from typing import Final, Protocol, TypeVar
 from ...accountant.errors import ProtocolFault
 from .pending_task import Backoff
 from .plan import NetworkPlan
-from .wire import Reply, opened
+from .wire import Reply, digest_of, opened
 
 T = TypeVar("T")
 
@@ -55,6 +55,7 @@ class Courier:
     def __init__(self, nodes: Nodes, plan: NetworkPlan) -> None:
         self._network, self._keys = nodes, [silo.key for silo in plan.silos]
         self._node_of: dict[int, int] = {}  # by silo
+        self._strangers: set[int] = set()  # who was asked, and was no silo
 
     def carry(self, requests: Mapping[int, bytes], seconds: float) -> Mapping[int, bytes]:
         """Return the replies that came within so many seconds."""
@@ -64,6 +65,7 @@ class Courier:
                 self._ask(asking)
                 self._hear(asking)
             time.sleep(asking.backoff.seconds())
+        self._strangers |= asking.tried - set(self._node_of.values())
         return asking.replies
 
     def _ask(self, asking: _Asking) -> None:
@@ -83,18 +85,20 @@ class Courier:
             life = max(asking.end - now, 1.0)
             asking.waiting |= within(asking.end, lambda: self._network.push(wanted, life))
             asking.asked |= wanted.keys()
+            asking.tried |= wanted.keys()
 
     def _request_for(self, node: int, asking: _Asking) -> bytes | None:
-        """Return what a node is to be asked: what its silo is, and else what all are asked.
+        """Return what a node is to be asked: what its silo is, and else what all that are left are.
 
-        A node that nobody knows is asked for the one silo whose node is gone: it may be that silo.
+        A node that nobody knows may be the silo that is left, which was started again; another silo
+        refuses what is not its next step.
         """
         for silo, known in self._node_of.items():
             if known == node:
                 return asking.left.get(silo)
-        lost = [silo for silo in asking.left if self._node_of.get(silo) not in asking.there]
-        different = {asking.left[silo] for silo in lost}
-        return different.pop() if len(different) == 1 else None
+        different = set(asking.left.values())
+        known_to_none = len(different) == 1 and node not in self._strangers
+        return different.pop() if known_to_none else None
 
     def _hear(self, asking: _Asking) -> None:
         """Take in the replies that came."""
@@ -106,35 +110,41 @@ class Courier:
             node = asking.waiting.pop(name, None)
             if node is None:
                 continue
-            silo = None if raw is None else self._silo_of(node, raw)
-            if raw is not None and silo is not None and silo in asking.left:
+            silo = None if raw is None else self._silo_of(raw, asking)
+            if raw is None or silo is None:
+                asking.asked.discard(node)
+                asking.pause[node] = time.monotonic() + _PAUSE_SECONDS
+            else:
                 self._node_of[silo] = node
                 asking.replies[silo] = raw
                 del asking.left[silo]
-            else:
-                asking.asked.discard(node)
-                asking.pause[node] = time.monotonic() + _PAUSE_SECONDS
 
-    def _silo_of(self, node: int, raw: bytes) -> int | None:
-        for silo, known in self._node_of.items():
-            if known == node:
-                return silo
-        for silo, key in enumerate(self._keys):
+    def _silo_of(self, raw: bytes, asking: _Asking) -> int | None:
+        """Return whose reply it is, among those who are asked; None where it is to nothing of this.
+
+        What was kept back, doubled or made up by whoever carries it is as if it had not come.
+        """
+        for silo, request in asking.left.items():
             with contextlib.suppress(ProtocolFault):
-                opened(key, Reply, raw)
-                return silo
+                if opened(self._keys[silo], Reply, raw).request == digest_of(request):
+                    return silo
         return None
 
 
 @dataclass
 class _Asking:
-    """One exchange: what is `left` to be answered, who was asked and when, and what came."""
+    """One exchange: what is `left` to be answered, who was asked, and what came.
+
+    `asked` are nodes that may still answer, `tried` all that were asked; `pause` is until when a
+    node is left alone.
+    """
 
     left: dict[int, bytes]
     end: float
     look: float = 0.0
     there: set[int] = field(default_factory=set)
     asked: set[int] = field(default_factory=set)
+    tried: set[int] = field(default_factory=set)
     pause: dict[int, float] = field(default_factory=dict)
     waiting: dict[str, int] = field(default_factory=dict)
     replies: dict[int, bytes] = field(default_factory=dict)

@@ -77,6 +77,10 @@ _HEARTBEAT_SECONDS: Final = 10.0
 _RAW: Final = "privplan.bytes"
 _LONGEST_OBJECT: Final = 2**20
 """Bytes: each object of a message is a request of its own at every hop."""
+_LEFT_BEHIND: Final = (
+    "A task of the guard that was killed cannot be finished; if the supernode takes nothing more, "
+    "start it again."
+)
 
 Handle = Callable[[bytes], bytes]
 Note = Callable[[str], None]
@@ -159,16 +163,18 @@ class _Executor:
     def finish_pending(self) -> None:
         """Finish the task that a guard which was killed has left, if its supernode still has it."""
         task = PendingTask.kept_in(self._folder)
-        if task is not None:
-            self.work(task)
+        if task is not None and not self.work(task):
+            self._note(_LEFT_BEHIND)
+        PendingTask.forget(self._folder)
 
-    def work(self, task: PendingTask) -> None:
+    def work(self, task: PendingTask) -> bool:
         """Fetch the message of a task, answer it, and say that the task is done.
 
-        Where the message is lost the token is left to lapse: by that its supernode notices.  A task
-        that were done without an answer would have the supernode wait for one without end.
+        Returns whether there was a message.  Where it is lost the token is left to lapse: by that
+        its supernode notices.  A task that were done without an answer would have the supernode
+        wait for one without end.
         """
-        task = _kept(task, self._folder)
+        task.keep(self._folder)
         client = _client(
             self._address,
             RuntimeVersionHttpInterceptor(component_name="flwr-clientapp"),
@@ -176,12 +182,12 @@ class _Executor:
         )
         try:
             with _heartbeats(client):
-                self._exchange(task, client)
+                return self._exchange(task, client)
         finally:
             PendingTask.forget(self._folder)
             client.close()
 
-    def _exchange(self, task: PendingTask, client: RuntimeHttpClient) -> None:
+    def _exchange(self, task: PendingTask, client: RuntimeHttpClient) -> bool:
         """Fetch a message and answer it; whatever the network brings, the guard goes on.
 
         Where nothing can be fetched or given, the server waits no longer than its limit.
@@ -190,16 +196,17 @@ class _Executor:
             message = _message_of(task, client, self._folder)
         except Exception as error:
             self._note(f"A task brought no message ({type(error).__name__}).")
-            return
+            return False
         if message is None:
-            self._note("A task was begun by a guard that was killed; its supernode notices later.")
-            return
+            self._note("A task brought no message: it was fetched before.")
+            return False
         answer, about = self._answered(message), message.metadata
         try:
             push_message(client, answer, _NodeAndRun(about.dst_node_id, about.run_id))
             push_task_output(client, None, SubStatus.COMPLETED, "")
         except Exception as error:
             self._note(f"An answer did not reach the supernode ({type(error).__name__}).")
+        return True
 
     def _answered(self, message: Message) -> Message:
         try:
@@ -231,7 +238,7 @@ def _message_of(task: PendingTask, client: RuntimeHttpClient, folder: Path) -> M
         pulled = client.PullMessages(PullAppMessagesRequest())
         if not pulled.messages_list:
             return None
-        task = _kept(replace(task, about=pulled.SerializeToString()), folder)
+        task = replace(task, about=pulled.SerializeToString()).keep(folder)
     pulled = PullAppMessagesResponse.FromString(task.about)
     about, name = pulled.messages_list[0].metadata, pulled.message_object_trees[0].object_id
     of_node = Node(node_id=about.dst_node_id), about.run_id
@@ -240,27 +247,17 @@ def _message_of(task: PendingTask, client: RuntimeHttpClient, folder: Path) -> M
     else:
         pull = make_pull_object_fn_protobuf(client.PullObject, *of_node)
         tree = pulled.message_object_trees[0]
-        message = pull_and_inflate_object_from_tree(tree, pull, _later, return_type=Message)
+        message = pull_and_inflate_object_from_tree(tree, pull, lambda _: None, return_type=Message)
         with contextlib.suppress(ProtocolFault):
-            _kept(replace(task, content=_request_in(message)), folder)
+            replace(task, content=_request_in(message)).keep(folder)
     make_confirm_message_received_fn_protobuf(client.ConfirmMessageReceived, *of_node)(name)
     # The name of a message is that of its objects, which its metadata lack so far.
     message.metadata.__dict__["_message_id"] = name
     return message
 
 
-def _later(_: str) -> None:
-    """Confirm nothing yet: what is confirmed is forgotten by the supernode."""
-
-
 def _request_in(message: Message) -> bytes:
     return unpacked(message.content if message.has_content() else RecordDict())
-
-
-def _kept(task: PendingTask, folder: Path) -> PendingTask:
-    with contextlib.suppress(OSError):  # on a full disk it is not kept, and lapses with the guard
-        task.keep(folder)
-    return task
 
 
 @contextmanager

@@ -16,6 +16,11 @@ from typing import Final
 
 FILE: Final = "guard.jsonl"
 SERVER_FILE: Final = "server.jsonl"
+EARLIER: Final = ".1"
+"""What the name of the file before the last one ends with."""
+
+MAX_BYTES: Final = 2**24
+"""How long a file may be: whoever sends requests without end must not fill a silo's disk."""
 
 
 class GuardLog:
@@ -42,7 +47,10 @@ class GuardLog:
                 descriptor = os.open(self.path, flags, 0o600)
                 try:
                     os.write(descriptor, text.encode())
+                    full = os.fstat(descriptor).st_size >= MAX_BYTES
                 finally:
                     os.close(descriptor)
+                if full:
+                    self.path.replace(f"{self.path}{EARLIER}")
             except OSError:
                 return

@@ -29,12 +29,24 @@ from .journal import RUN_FOLDER, Journal, Starts, identity_in, state_folder
 from .plan import NetworkPlan, code_version
 from .planned_run import configuration_of, party, require_same_promise
 from .server_seat import Enquiry, ServerSeat, planning_seat
-from .wire import FINISH, HELLO, Hello, Reply, Request, digest_of, opened, signed
+from .wire import (
+    FINISH,
+    HELLO,
+    KEYS,
+    VECTOR,
+    Hello,
+    Reply,
+    Request,
+    digest_of,
+    opened,
+    signed,
+)
 
 Telling = Callable[[str], None]
 """Told in a sentence what the server waits for, and what came."""
 
 _RUN_BYTES: Final = 16
+_MAX_SENTENCE: Final = 300
 
 
 class Courier(Protocol):
@@ -147,6 +159,8 @@ class Hub:
             number: int, phase: str, asked: Mapping[int, Enquiry]
         ) -> Mapping[int, tuple[bytes, ...]]:
             replies = self._asked(starts, number, phase, asked)
+            if phase in (KEYS, VECTOR):  # they have begun the round, whatever becomes of it
+                self._journal.took_part([silo_name(silo) for silo in replies], number)
             return {silo: reply.messages for silo, reply in replies.items()}
 
         self._starts = starts
@@ -249,12 +263,13 @@ class Hub:
                     "It was kept back, or sent twice.",
                     "Find out who carried it, and start again; the round is spent.",
                 )
-            if reply.refused and self._dropouts and phase != HELLO:
-                self._tell(f"{called} refused, and counts as missing: {reply.refused}")
+            refused = _line_of(reply.refused)
+            if refused and self._dropouts and phase != HELLO:
+                self._tell(f"{called} refused, and counts as missing: {refused}")
                 continue
-            if reply.refused:
+            if refused:
                 raise ProtocolFault(
-                    f"{called} refused: {reply.refused}",
+                    f"{called} refused: {refused}",
                     "A guard takes the next step of the plan that its silo signed, and no other.",
                     "Mend that, and start again; what was begun is spent.",
                 )
@@ -263,3 +278,8 @@ class Hub:
         if late:
             self._tell(f"Round {number}, {phase}: nothing came in time of {', '.join(late)}.")
         return replies
+
+
+def _line_of(text: str) -> str:
+    """Return what another party says as one line for a screen, whatever it sent."""
+    return "".join(char if char.isprintable() else " " for char in text)[:_MAX_SENTENCE]

@@ -32,9 +32,15 @@ class PendingTask(Body):
     about: bytes = b""
     content: bytes = b""
 
-    def keep(self, folder: Path) -> None:
-        """Put the task in its file, before anything is done about it; raises `OSError`."""
-        atomic.write(folder / TASK_FILE, self.pack(), private=True)
+    def keep(self, folder: Path) -> PendingTask:
+        """Put the task in its file, before anything more is done about it, and return it.
+
+        On a full disk it is not kept: it lapses where the guard is killed, and the guard says in
+        its answer that it cannot write.
+        """
+        with contextlib.suppress(OSError):
+            atomic.write(folder / TASK_FILE, self.pack(), private=True)
+        return self
 
     @classmethod
     def kept_in(cls, folder: Path) -> PendingTask | None:

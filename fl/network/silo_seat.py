@@ -77,9 +77,11 @@ class SiloSeat:
         self.giving_up = False
         self.first_phase = VECTOR
         self._held, self._identity, self._roster = held, identity, dict(roster)
+        self._may_be_missing = False
 
     def federation(self, settings: Settings) -> tuple[Federation, dict[str, str]]:
         """Return the federation in which only this silo's records are."""
+        self._may_be_missing = settings.security.dropouts > 0
         return self._held.federation(settings)
 
     def connect(self, system: System) -> None:
@@ -132,14 +134,15 @@ class SiloSeat:
 
     @property
     def _later(self) -> tuple[str, ...]:
-        return self.first_phase, FINISH
+        """The phases by which a server goes on without this silo, where the plan lets it."""
+        return (self.first_phase, FINISH) if self._may_be_missing else ()
 
     def result(self, number: int, length: int, sent: tuple[bytes, ...]) -> Sum:
         """Give out the last messages of a round, and return its sum when it comes."""
         self.conversation.answer(sent)
         first = FINISH if number >= self.last else self.first_phase
         expected = ExpectedRequest(
-            number + 1, (first,), last=self.last, result_of=number, later=(self.first_phase,)
+            number + 1, (first,), last=self.last, result_of=number, later=self._later
         )
         request = self._next(number, expected)
         result = Result.unpack(request.result)

@@ -167,3 +167,74 @@ def test_what_a_silo_adds_is_clipped_as_a_whole_by_a_convention() -> None:
     told = check(claimed=8.0, **facts, clip_bounds="unit")
     assert told.verdict == "holds"
     assert "silo-clip" not in conventions_of(told)
+
+
+def test_clients_are_silos_by_a_convention_until_it_is_said_who_is_drawn() -> None:
+    facts = {**SILO, "clients_rate": 0.5}
+    told = of(1.0, **facts)
+    assert "silo-clients" in conventions_of(told)
+    covered(told, truth(2.0, 0.5, 10))
+    for more in ({"sampled": "users"}, {"sampled": "records"}, {"users": 100}):
+        assert "silo-clients" not in conventions_of(of(1.0, **facts, **more))
+    strict = of(1.0, **facts, strict=True)
+    assert strict.verdict == "unverifiable"
+    assert strict.proven is None or strict.proven.lower == 0.0
+
+
+def moved(facts: dict[str, Any], more: dict[str, Any]) -> tuple[tuple[float, float], ...]:
+    return ends(of(1.0, **facts)), ends(of(1.0, **facts, **more))
+
+
+@for_each(
+    "facts, more",
+    [
+        ({"unit": "user", "rate": 0.24, "noise_multiplier": 0.8}, {"records": 50}),
+        ({"unit": "user", "rate": 0.5, "noise_multiplier": 3.0}, {"records": 2}),
+        (
+            {"unit": "record", "records": 50, "batch": 25, "users": 10, "neighbours": "zero-out"},
+            {"rate": 0.5},
+        ),
+    ],
+)
+def test_a_fact_that_decides_nothing_leaves_both_ends(
+    facts: dict[str, Any], more: dict[str, Any]
+) -> None:
+    base = {"method": "poisson", "noise_multiplier": 3.0, "steps": 4, **facts}
+    before, after = moved(base, more)
+    assert before == after
+
+
+def test_a_batch_of_more_than_all_silos_counts_records_as_if_that_was_said() -> None:
+    facts = {"unit": "silo", "silos": 5, "records": 200, "batch": 50, "steps": 20}
+    facts |= {"method": "with-replacement", "noise_multiplier": 2.0}
+    before, after = moved(facts, {"sampled": "records"})
+    assert before == after
+    # One of no more than all silos may count either.
+    either = {**facts, "silos": 2, "records": 6, "batch": 2, "steps": 1, "clip_bounds": "unit"}
+    before, after = moved(either, {"sampled": "records"})
+    assert before[0] <= after[0]
+
+
+@for_each("more", [{}, {"clip_bounds": "unit"}, {"clip_bounds": "unit", "sampled": "records"}])
+def test_full_batches_of_sampled_clients_have_no_user_in_every_step(more: dict[str, Any]) -> None:
+    facts = {"unit": "user", "method": "full", "noise_multiplier": 2.0, "steps": 10}
+    facts |= {"clients_rate": 0.5, "records_per_user": 2, **more}
+    result = of(5.0, **facts)
+    covered(result, truth(2.0, 0.5, 10))
+    assert result.verdict != "false"
+
+
+@for_each("more", [{}, {"sampled": "users"}, {"sampled": "records"}])
+def test_full_batches_of_sampled_clients_have_no_silo_in_every_step(more: dict[str, Any]) -> None:
+    facts = {**SILO, "method": "full", "steps": 1, "clients_rate": 0.1, **more}
+    result = of(1.5, **facts)
+    covered(result, truth(2.0, 0.1, 1))
+    assert result.verdict != "false"
+
+
+@for_each("more", [{"rate": 0.001}, {}, {"batch": 1}])
+def test_records_that_are_drawn_inside_of_clients_hide_a_silo_of_one(more: dict[str, Any]) -> None:
+    facts = {**SILO, "clients_rate": 0.5, "sampled": "records", "records": 1000, **more}
+    result = of(0.345, **facts)
+    covered(result, truth(2.0, 0.5 * (1.0 - 0.999**10), 10))
+    assert result.verdict != "false"

@@ -132,14 +132,17 @@ def a_run(draw: random.Random) -> tuple[dict[str, Any], dict[str, Any]]:
     return always, facts
 
 
-def test_a_true_fact_more_contradicts_nothing_and_moves_no_end_outwards() -> None:
+@for_each("seed, runs", [(36_010, 30), pytest.param(36_011, 130, marks=pytest.mark.slow)])
+def test_a_true_fact_more_contradicts_nothing_and_moves_no_end_outwards(
+    seed: int, runs: int
+) -> None:
     """Whoever states one more fact of a run learns no less of it.
 
     Lower ends that are small may move by what rounding to whole batches takes.
     """
-    draw = random.Random(36_010)
+    draw = random.Random(seed)
     compared = 0
-    for _ in range(130):
+    for _ in range(runs):
         always, facts = a_run(draw)
         order = draw.sample(sorted(facts), len(facts))
         cut = draw.randint(1, len(order) - 1)
@@ -152,4 +155,4 @@ def test_a_true_fact_more_contradicts_nothing_and_moves_no_end_outwards() -> Non
         compared += 1
         assert after.proven.upper <= before.proven.upper * 1.001 + 1e-4, (always, facts, order, cut)
         assert after.proven.lower >= before.proven.lower * 0.999 - 1e-4, (always, facts, order, cut)
-    assert compared > 80
+    assert compared > 0.6 * runs

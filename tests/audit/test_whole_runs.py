@@ -57,11 +57,11 @@ def tried(first: int, count: int, made_by: Callable[[random.Random], WholeRun] =
 
 
 def test_the_ends_hold_a_run_of_which_facts_are_hidden() -> None:
-    tried(36_000, 30)
+    tried(36_000, 8)
 
 
 def test_the_ends_hold_a_run_of_clients_of_which_facts_are_hidden() -> None:
-    tried(37_000, 40, run_of_clients)
+    tried(37_000, 20, run_of_clients)
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import subprocess
 import sys
 import threading
 import time
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -52,6 +54,7 @@ class Rehearsal(Demonstration):
     seconds: int = 30
     stopped: list[str] = field(default_factory=list)
     """Why the server stopped that was started last; empty where it came to its end."""
+    _stops_before: int = 0
 
     @property
     def mark(self) -> Path:
@@ -104,7 +107,7 @@ class Rehearsal(Demonstration):
             with contextlib.closing(self.said_by_server()) as lines:
                 said.extend(lines)
 
-        before = sum(line["what"] == "stopped" for line in self.done("server"))
+        self._stops_before = self._stops()
         thread = threading.Thread(target=follow)
         thread.start()
         try:
@@ -116,16 +119,18 @@ class Rehearsal(Demonstration):
                 self._running["run"].terminate()
                 thread.join()
         stops = [line["why"] for line in self.done("server") if line["what"] == "stopped"]
-        self.stopped = stops[before:]
+        self.stopped = stops[self._stops_before :]
 
     def signal(self, name: str, number: int) -> None:
         """Send a signal to a process."""
         self._running[name].send_signal(number)
 
     def await_stop_of_server(self) -> None:
-        """Wait until the server has written why it stopped, once more."""
-        stops = sum(line["what"] == "stopped" for line in self.done("server"))
-        self.until(lambda: sum(line["what"] == "stopped" for line in self.done("server")) > stops)
+        """Wait until the server that was started last has written why it stopped."""
+        self.until(lambda: self._stops() > self._stops_before)
+
+    def _stops(self) -> int:
+        return sum(line["what"] == "stopped" for line in self.done("server"))
 
     def seconds_of_last_wait(self) -> float:
         """Return how long the server waited before it stopped, since it last asked for a phase."""
@@ -142,6 +147,14 @@ class Rehearsal(Demonstration):
             assert time.monotonic() - start < seconds
             time.sleep(0.01)
         return time.monotonic() - start
+
+
+@cache
+def usual_limit() -> int:
+    """Return a limit of a phase, in seconds, that is kept here: by how long a start takes."""
+    started = time.monotonic()
+    subprocess.run([sys.executable, "-c", "import privplan.fl.network.flower"], check=True)
+    return max(20, int(5 * (time.monotonic() - started)))
 
 
 def _time_of(line: dict[str, Any]) -> datetime:

@@ -115,7 +115,8 @@ def test_a_guard_goes_on_whatever_a_supernode_answers(
     guard.join(10)
     supernode.close()
     assert supernode.left < 0  # all tasks were taken, and the next was asked for
-    assert len(notes) == 4  # of long ago, and three more
+    assert len(notes) == 5  # two of long ago, and three more
+    assert "start it again" in notes[1]
     assert asked == []
     assert not (tmp_path / TASK_FILE).exists()
 

@@ -36,10 +36,11 @@ def at_higher_rate(run: PinnedRun) -> PinnedRun:
 def at_both_rates(run: PinnedRun) -> PinnedRun:
     """Return a run of units that are drawn with their client, and by themselves besides.
 
-    Without a rate of these it shows nothing for certain.
+    Without a rate of these it shows nothing for certain.  Full batches are those of a client, which
+    takes part or not.
     """
     settings, clients = run.settings, run.settings.clients_rate
-    if clients is None:
+    if clients is None or settings.method == "full":
         return run
     if settings.rate is None and not settings.phases:
         return replace(run, shows_nothing=True, stands_for="least")

@@ -13,6 +13,7 @@ from dataclasses import replace
 from itertools import product
 from typing import Final
 
+from ..checked_run import CheckedRun
 from ..noise_draws import LackingFacts
 from ..pinned_run import Clipped, Drawn, PinnedRun, SamplingDesign
 from .completion import Alternative, Choice, End, in_option
@@ -66,7 +67,8 @@ def may_be_of_users(run: PinnedRun) -> bool:
     if run.among_users and settings.clients_rate is None:
         return True
     # By convention (`record-clip`) a record is by itself, if nothing else is said.
-    said = settings.sampled is not None or settings.clip_bounds is not None
+    # That rate and batch tell who is drawn says nothing of the clip.
+    said = "sampling.sampled" in run.stated or settings.clip_bounds is not None
     holders = (settings.users, settings.silos, settings.clients_rate)
     return said and any(each is not None for each in holders)
 
@@ -144,22 +146,39 @@ def _of_silos(run: PinnedRun) -> Iterator[Alternative]:
         yield _at_rate(pinned, 1.0) if settings.rate is None and follows(run) else pinned, None
         return
     if settings.clients_rate is not None:
-        # Clients may be users of the silos, if any of these, or of their records, are counted.
-        said = (settings.users, settings.sampled, settings.rate, settings.batch)
-        whole = all(each is None for each in said) or run.event is not None
+        whole = silos_are_clients(run) or run.event is not None
         yield _pinned(run, of_silos if whole else replace(of_silos, drawn="users")), None
         return
     by_records = counts_records(run)
     may_be_silos = "sampling.batch" in run.stated and not by_records and settings.users is None
     if settings.sampled == "users" or run.event is not None or not may_be_silos:
         drawn: Drawn = "silos" if may_be_silos and settings.sampled == "users" else "users"
-        if settings.sampled is None and "sampling.batch" in run.stated and by_records:
-            drawn = "records" if settings.records is not None else "users"
-        yield _pinned(run, replace(of_silos, drawn=drawn)), None
+        batch_of_records = settings.sampled is None and "sampling.batch" in run.stated
+        if batch_of_records and by_records and records is not None:
+            yield _of_share(_pinned(run, of_records)), None
+        else:
+            yield _pinned(run, replace(of_silos, drawn=drawn)), None
         return
     for design, what, word in ((of_silos, "silos", "users"), (of_records, "records", "records")):
         choice = Choice("sampling.sampled", f"{what} are drawn", f"sampling.sampled={word}")
-        yield _pinned(run, design, sampled=word), choice
+        yield _of_share(_pinned(run, design, sampled=word)), choice
+
+
+def _of_share(run: PinnedRun) -> PinnedRun:
+    """Return a run whose rate is the share of its batch, if it follows from that."""
+    batch, size = run.settings.batch, run.design.population
+    return _at_rate(run, batch / size) if follows(run) and batch and size else run
+
+
+def silos_are_clients(run: CheckedRun) -> bool:
+    """Return whether clients are sampled from silos, and nothing else is said of who is drawn.
+
+    They may be users of the silos, if any of these, or of their records, are counted.
+    """
+    settings = run.settings
+    said = (settings.users, settings.sampled, settings.rate, settings.batch)
+    alone = all(each is None for each in said) and run.event is None
+    return settings.unit == "silo" and settings.clients_rate is not None and alone
 
 
 def counts_records(run: PinnedRun) -> bool:
@@ -167,7 +186,11 @@ def counts_records(run: PinnedRun) -> bool:
     settings, units = run.settings, run.units
     batch, rate, records = settings.batch, settings.rate, settings.records
     if units is None:
-        return (records is not None and batch is not None) or settings.unit == "silo"
+        # A batch that follows from what somebody says the rate is counts nothing; libraries have
+        # rates of records.
+        counted = "sampling.batch" in run.stated or "sampling.rate" in run.read
+        of_records = records is not None and batch is not None and counted
+        return of_records or settings.unit == "silo"
     if batch is None or batch > units:
         return batch is not None
     both = {"sampling.rate", "sampling.batch"} <= run.stated

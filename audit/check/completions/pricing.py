@@ -251,7 +251,9 @@ def _users(run: PinnedRun, records: int, end: End) -> PinnedRun:
             return replace(run, settings=replace(settings, releases=released))
         return run
     whole = replace(settings, records_per_user=None)
-    rate, clients = settings.rate, settings.clients_rate
+    # Full batches are those of a client, which takes part or not.
+    clients = None if settings.method == "full" else settings.clients_rate
+    rate = settings.rate
     if drawn == "records" and end == "least" and rate is not None and clients is not None:
         # A user is there with its client, if one of its records is drawn besides.
         whole = replace(whole, rate=rate * clients, clients_rate=None)
