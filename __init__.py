@@ -10,7 +10,7 @@ cut off; a `Table` hands them rows of a frame.  They need the extra `fl`.  `Priv
 releases X^T X and X^T Y once, and `PrivatePCA`, `PrivateRidge` and `PrivateLogistic` are fitted
 from them at no further cost.  A `RunLog` writes the log of a training loop that is not ours, under
 a public `TrainingPlan`, and `logged` that of a training with Opacus.  `Ledger` is a budget that
-others spend from as well.
+others spend from as well.  `audit_scores` attacks a model that anybody trained.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from .audit.adapters.run_log import RunLog
     from .audit.adapters.training_plan import TrainingPlan
     from .audit.check.front import check
+    from .audit.model_audits.score_audit import audit_scores
     from .fl.ledger_client.ledger import Ledger
     from .fl.running import plan_run, resume, run
     from .fl.statistics.estimators import PrivateLogistic, PrivatePCA, PrivateRidge
@@ -79,6 +80,7 @@ __all__ = [
     "ZcdpGuarantee",
     "account",
     "account_release",
+    "audit_scores",
     "calibrate",
     "check",
     "errors",
@@ -125,6 +127,7 @@ _HOME = {
     "ZcdpGuarantee": "accountant.curves",
     "account": "accountant.account",
     "account_release": "accountant.account_release",
+    "audit_scores": "audit.model_audits.score_audit",
     "calibrate": "accountant.calibrate",
     "check": "audit.check.front",
     "from_rdp": "accountant.curves",

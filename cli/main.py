@@ -18,6 +18,7 @@ from .commands.audit_budget import budget
 from .commands.audit_counts import counts
 from .commands.audit_demo import demo
 from .commands.audit_log import log
+from .commands.audit_scores import scores
 from .commands.calibrate import CalibrateRequest, calibrate
 from .commands.check import check
 from .commands.claims import claims
@@ -190,6 +191,7 @@ _group(
         "budget": budget,
         "attack": attack,
         "counts": counts,
+        "scores": scores,
         "demo": demo,
         "ledger": audit_ledger,
     },

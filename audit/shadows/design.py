@@ -27,11 +27,13 @@ class Design:
     """Which of `units` are in which model.
 
     `shadows` is (shadows, units), of which rows 2k and 2k + 1 are each other's opposite; `targets`
-    is (targets, units).  Raises `InvalidInput` for shadows that are no such pairs.
+    is (targets, units).  Shadows that somebody else trained need not be `paired`.  Raises
+    `InvalidInput` for shadows that are no such pairs.
     """
 
     shadows: BoolArray
     targets: BoolArray
+    paired: bool = True
 
     def __post_init__(self) -> None:
         shadows, targets = self.shadows, self.targets
@@ -39,7 +41,7 @@ class Design:
             raise InvalidInput("`shadows` and `targets` must be tables of booleans.")
         if shadows.shape[1] != targets.shape[1]:
             raise InvalidInput("`shadows` and `targets` must have a column for the same units.")
-        if len(shadows) % 2 or (shadows[::2] == shadows[1::2]).any():
+        if self.paired and (len(shadows) % 2 or (shadows[::2] == shadows[1::2]).any()):
             raise InvalidInput(
                 "Shadows must come in pairs, each the opposite of the other.",
                 "Otherwise how often a unit is in tells of who it is.",

@@ -26,7 +26,7 @@ def test_every_topic_of_the_help_exists(run: Run) -> None:
         "run",
     }
     general |= {"attack", "log", "statistics", "check", "causes", "opacus", "dp-sgd", "events"}
-    general |= {"ledger", "matrix", "models", "network", "tables", "words"}
+    general |= {"ledger", "matrix", "models", "network", "scores", "tables", "words"}
     assert set(topics.TOPICS) == general | {"uldp-fl", "flame", "disco", "fedpower", "delm"}
     helped = "".join(run("explain", "--help").out.split())  # a line may break at a hyphen
     assert ",".join(topics.TOPICS) in helped

@@ -108,6 +108,9 @@ OFFLINE_SCALES: Final = tuple(step / 10 for step in range(11))
 REFERENCES: Final = 8
 """Most shadows that serve as reference models while `a` is tuned."""
 
+NEARLY_ALL: Final = 0.05
+"""Shadows whose coins agree in more than all but this share, or in less, tell of each other."""
+
 Statistic = Callable[[FloatArray, FloatArray], FloatArray]
 
 
@@ -155,23 +158,41 @@ def reference_areas(
 ) -> FloatArray:
     """Return the mean AUC on reference models at each of `OFFLINE_SCALES`.
 
-    A reference model is a shadow, attacked with all pairs of shadows but its own.
+    A reference model is a shadow, attacked with all shadows that do not tell who is in it.
     """
     shadows, inside = evidence.shadows, evidence.in_shadow
     areas: list[list[float]] = []
-    for first in range(0, min(len(shadows), REFERENCES), 2):
-        kept = np.ones(len(shadows), bool)
-        kept[[first, first + 1]] = False  # the opposite knows who is in as well
-        pair_rows = slice(first, first + 2)
-        pair = shadows[pair_rows], evidence.shadows_population[pair_rows]
+    for row in references(evidence):
+        kept = strangers_to(evidence, row)
+        alone = slice(row, row + 1)
+        reference = shadows[alone], evidence.shadows_population[alone]
         others = shadows[kept], evidence.shadows_population[kept]
-        statistics = [scores(pair, others, ~inside[kept], a, statistic) for a in OFFLINE_SCALES]
-        members = inside[pair_rows]
-        if level == "user":
-            statistics = [per_unit(row, evidence.unit, evidence.design.units) for row in statistics]
-            members = evidence.design.shadows[pair_rows]
-        areas += [[roc_auc(members[each], row[each]) for row in statistics] for each in range(2)]
+        usual = _of_both(others, ~inside[kept])
+        members = inside[row] if level == "record" else evidence.design.shadows[row]
+        areas.append([])
+        for a in OFFLINE_SCALES:
+            found = _compared(reference, usual, a, statistic)
+            if level == "user":
+                found = per_unit(found, evidence.unit, evidence.design.units)
+            areas[-1].append(roc_auc(members, found[0]))
     return np.asarray(np.mean(areas, axis=0))
+
+
+def references(evidence: Evidence) -> range:
+    """Return which shadows play the target while an attack is tuned."""
+    return range(min(len(evidence.shadows), REFERENCES))
+
+
+def strangers_to(evidence: Evidence, row: int) -> BoolArray:
+    """Return which shadows tell nothing of who is in shadow `row`: (S,).
+
+    The shadow itself does, and so does its opposite, or one with nearly the same coins.
+    """
+    coins = evidence.design.shadows
+    if evidence.design.paired:
+        return np.asarray(np.arange(len(coins)) // 2 != row // 2)
+    alike = (coins == coins[row]).mean(1)
+    return np.asarray((alike < 1.0 - NEARLY_ALL) & (alike > NEARLY_ALL))
 
 
 def scores(
@@ -185,17 +206,33 @@ def scores(
 
     `outside` (S, records) says which shadows a record is not in; a population is in none.
     """
+    return _compared(target, _of_both(shadows, outside), a, statistic)
+
+
+def _of_both(
+    shadows: tuple[FloatArray, FloatArray], outside: BoolArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return log mean_out of the records and of the population."""
     everybody = np.ones(shadows[1].shape, bool)
-    pairs = zip(target, shadows, (outside, everybody), strict=True)
+    return _log_mean(log_likelihood(shadows[0]), outside), _log_mean(
+        log_likelihood(shadows[1]), everybody
+    )
+
+
+def _compared(
+    target: tuple[FloatArray, FloatArray],
+    mean_out: tuple[FloatArray, FloatArray],
+    a: float,
+    statistic: Statistic,
+) -> FloatArray:
     of_records, of_population = (
-        log_likelihood(phi) - _usual(log_likelihood(shadow_phi), out, a)
-        for phi, shadow_phi, out in pairs
+        log_likelihood(phi) - _usual(mean, a) for phi, mean in zip(target, mean_out, strict=True)
     )
     return statistic(of_records, of_population)
 
 
-def _usual(shadows: FloatArray, outside: BoolArray, a: float) -> FloatArray:
-    """Return log ((1 + a) mean_out + 1 - a) / 2 of log likelihoods: (records,)."""
+def _log_mean(shadows: FloatArray, outside: BoolArray) -> FloatArray:
+    """Return log mean_out of log likelihoods under the shadows without a record: (records,)."""
     counts = outside.sum(0)
     if not counts.all():
         raise InvalidInput(
@@ -205,6 +242,10 @@ def _usual(shadows: FloatArray, outside: BoolArray, a: float) -> FloatArray:
         )
     # Mean of likelihoods over shadows without the record, in logarithms (log-sum-exp).
     top = np.where(outside, shadows, -np.inf).max(0)
-    mean = top + np.log((np.exp(shadows - top) * outside).sum(0) / counts)
+    return np.asarray(top + np.log((np.exp(shadows - top) * outside).sum(0) / counts))
+
+
+def _usual(mean: FloatArray, a: float) -> FloatArray:
+    """Return log ((1 + a) mean_out + 1 - a) / 2 of log mean_out: (records,)."""
     with np.errstate(divide="ignore"):  # at a = 1 there is no constant
         return np.asarray(np.logaddexp(np.log((1 + a) / 2) + mean, np.log((1 - a) / 2)))
