@@ -59,35 +59,35 @@ class Courier:
 
     def carry(self, requests: Mapping[int, bytes], seconds: float) -> Mapping[int, bytes]:
         """Return the replies that came within so many seconds."""
-        asking = _Asking(dict(requests), time.monotonic() + seconds)
-        while asking.left and time.monotonic() < asking.end:
+        exchange = _Exchange(dict(requests), time.monotonic() + seconds)
+        while exchange.left and time.monotonic() < exchange.end:
             with contextlib.suppress(NotCarried):
-                self._ask(asking)
-                self._hear(asking)
-            time.sleep(asking.backoff.seconds())
-        self._strangers |= asking.tried - set(self._node_of.values())
-        return asking.replies
+                self._ask(exchange)
+                self._hear(exchange)
+            time.sleep(exchange.backoff.seconds())
+        self._strangers |= exchange.tried - set(self._node_of.values())
+        return exchange.replies
 
-    def _ask(self, asking: _Asking) -> None:
+    def _ask(self, exchange: _Exchange) -> None:
         """Send what is to be sent to the nodes that are there and were not asked yet."""
         now = time.monotonic()
-        if now >= asking.look:
-            asking.there = within(asking.end, self._network.there)
-            asking.asked &= asking.there  # who went away is asked again when it is back
-            asking.look = now + _LOOK_SECONDS
+        if now >= exchange.look:
+            exchange.there = within(exchange.end, self._network.there)
+            exchange.asked &= exchange.there  # who went away is asked again when it is back
+            exchange.look = now + _LOOK_SECONDS
         wanted = {
             node: request
-            for node in asking.there - asking.asked
-            if now >= asking.pause.get(node, 0.0)
-            and (request := self._request_for(node, asking)) is not None
+            for node in exchange.there - exchange.asked
+            if now >= exchange.pause.get(node, 0.0)
+            and (request := self._request_for(node, exchange)) is not None
         }
         if wanted:
-            life = max(asking.end - now, 1.0)
-            asking.waiting |= within(asking.end, lambda: self._network.push(wanted, life))
-            asking.asked |= wanted.keys()
-            asking.tried |= wanted.keys()
+            life = max(exchange.end - now, 1.0)
+            exchange.waiting |= within(exchange.end, lambda: self._network.push(wanted, life))
+            exchange.asked |= wanted.keys()
+            exchange.tried |= wanted.keys()
 
-    def _request_for(self, node: int, asking: _Asking) -> bytes | None:
+    def _request_for(self, node: int, exchange: _Exchange) -> bytes | None:
         """Return what a node is to be asked: what its silo is, and else what all that are left are.
 
         A node that nobody knows may be the silo that is left, which was started again; another silo
@@ -95,36 +95,36 @@ class Courier:
         """
         for silo, known in self._node_of.items():
             if known == node:
-                return asking.left.get(silo)
-        different = set(asking.left.values())
+                return exchange.left.get(silo)
+        different = set(exchange.left.values())
         known_to_none = len(different) == 1 and node not in self._strangers
         return different.pop() if known_to_none else None
 
-    def _hear(self, asking: _Asking) -> None:
+    def _hear(self, exchange: _Exchange) -> None:
         """Take in the replies that came."""
-        if not asking.waiting:
+        if not exchange.waiting:
             return
-        names = list(asking.waiting)
-        for name, raw in within(asking.end, lambda: self._network.pull(names)):
-            asking.backoff.restart()
-            node = asking.waiting.pop(name, None)
+        names = list(exchange.waiting)
+        for name, raw in within(exchange.end, lambda: self._network.pull(names)):
+            exchange.backoff.restart()
+            node = exchange.waiting.pop(name, None)
             if node is None:
                 continue
-            silo = None if raw is None else self._silo_of(raw, asking)
+            silo = None if raw is None else self._silo_of(raw, exchange)
             if raw is None or silo is None:
-                asking.asked.discard(node)
-                asking.pause[node] = time.monotonic() + _PAUSE_SECONDS
+                exchange.asked.discard(node)
+                exchange.pause[node] = time.monotonic() + _PAUSE_SECONDS
             else:
                 self._node_of[silo] = node
-                asking.replies[silo] = raw
-                del asking.left[silo]
+                exchange.replies[silo] = raw
+                del exchange.left[silo]
 
-    def _silo_of(self, raw: bytes, asking: _Asking) -> int | None:
+    def _silo_of(self, raw: bytes, exchange: _Exchange) -> int | None:
         """Return whose reply it is, among those who are asked; None where it is to nothing of this.
 
         What was kept back, doubled or made up by whoever carries it is as if it had not come.
         """
-        for silo, request in asking.left.items():
+        for silo, request in exchange.left.items():
             with contextlib.suppress(ProtocolFault):
                 if opened(self._keys[silo], Reply, raw).request == digest_of(request):
                     return silo
@@ -132,7 +132,7 @@ class Courier:
 
 
 @dataclass
-class _Asking:
+class _Exchange:
     """One exchange: what is `left` to be answered, who was asked, and what came.
 
     `asked` are nodes that may still answer, `tried` all that were asked; `pause` is until when a

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -154,6 +156,52 @@ def test_a_server_that_is_killed_goes_on(tmp_path: Path, phase: str) -> None:
         assert hub.run().rounds == ROUNDS - 1
     parties.close()
     require_sound(parties)
+
+
+@for_each("starts", [1, 2])
+def test_a_server_that_was_restored_from_a_backup_makes_no_round_again(
+    tmp_path: Path, starts: int
+) -> None:
+    folder = tmp_path / str(starts)
+    text = config("fedpower-power").replace("rounds = 3", "rounds = 6")
+    parties = Parties.of(folder, text)
+
+    def stop_at(number: int) -> None:
+        def stop(_: int, raw: bytes) -> bytes:
+            request = opened(parties.plan.server, Request, raw)
+            if (request.phase, request.round) == (WORDS, number):
+                raise ServerKilled
+            return raw
+
+        parties.courier.meddling = stop
+        with pytest.raises(ServerKilled):
+            parties.hub().run()
+
+    stop_at(2)
+    shutil.copytree(folder / "server", folder / "backup")
+    for number in range(starts):  # what they release, the copy knows nothing of
+        stop_at(4 + number)
+    known = {each.round: each for each in records_of(parties.run_folder(None), RoundRelease)}
+    shutil.rmtree(folder / "server")
+    (folder / "backup").rename(folder / "server")
+    parties.courier.meddling = None
+    for _ in range(starts):
+        with contextlib.suppress(ProtocolFault):  # "a start of the server that has been"
+            parties.hub().run()
+    hub = parties.hub()
+    if not hub.closed:
+        hub.run()
+    parties.close()
+    if starts == 1:  # guards still have what they gave out, and give the same bytes again
+        require_sound(parties)
+    for each in records_of(parties.run_folder(None), RoundRelease):
+        if each.round in known:
+            assert each.model_out == known[each.round].model_out
+    begun = [
+        [each.round for each in records_of(parties.run_folder(silo), RoundIntent)]
+        for silo in range(3)
+    ]
+    assert begun == [[1, 2, 3, 4, 5, 6]] * 3
 
 
 def test_rounds_may_do_without_as_many_silos_as_was_planned(tmp_path: Path) -> None:
