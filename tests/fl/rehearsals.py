@@ -129,6 +129,18 @@ class Rehearsal(Demonstration):
         """Wait until the server that was started last has written why it stopped."""
         self.until(lambda: self._stops() > self._stops_before)
 
+    def server_runs(self) -> bool:
+        """Return whether a process of this network's server is there."""
+        home = f"FLWR_HOME={self.folder / 'home'}".encode()
+        for process in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):  # it ended meanwhile
+                if (
+                    b"flwr-serverapp" in (process / "cmdline").read_bytes()
+                    and home in (process / "environ").read_bytes()
+                ):
+                    return True
+        return False
+
     def _stops(self) -> int:
         return sum(line["what"] == "stopped" for line in self.done("server"))
 
