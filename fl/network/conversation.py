@@ -22,7 +22,8 @@ class ExpectedRequest:
     """The next request that a run takes: of `round`, in one of `phases`.
 
     `upwards` takes later rounds too, up to `last`; `result_of` is the round whose result must come
-    with it, 0 for none.
+    with it, 0 for none.  `later` are phases of a later round, up to `last`, at which this one is
+    given up: the server went on without this silo.
     """
 
     round: int
@@ -30,9 +31,18 @@ class ExpectedRequest:
     upwards: bool = False
     last: int = 0
     result_of: int = 0
+    later: tuple[str, ...] = ()
+
+    def gives_up(self, request: Request) -> bool:
+        """Return whether a request is of what comes after this round, which is given up by it."""
+        if request.phase == FINISH:
+            return FINISH in self.later and request.round >= self.last
+        return request.phase in self.later and self.round < request.round <= self.last
 
     def refusal(self, request: Request) -> str | None:
         """Return why a request is not the next one, in one sentence; None where it is."""
+        if self.gives_up(request):
+            return None
         if request.phase == FINISH and FINISH in self.phases:
             if self.result_of or request.round >= self.last:
                 return None

@@ -15,10 +15,11 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
+from subprocess import PIPE
 from typing import IO, Final
 
 from ...accountant.errors import MissingExtra, PrivplanError
@@ -72,7 +73,7 @@ class Demonstration:
             file.close()
 
     @property
-    def server(self) -> Path:
+    def server_run(self) -> Path:
         """The folder of the server's run."""
         return self.folder / "app" / SERVER_FOLDER / RUN_FOLDER
 
@@ -85,7 +86,7 @@ class Demonstration:
         config = write_hospitals(self.folder)
         self.agree(config.read_text("utf-8"))
 
-    def agree(self, config: str, *, insecure: bool = False) -> None:
+    def agree(self, config: str, *, seconds: int = _PHASE_SECONDS, insecure: bool = False) -> None:
         """Write a plan of a configuration, and have every silo sign it."""
         identities = {
             name: identity_in(state_folder(self.folder / name), make=True) for name in HOSPITALS
@@ -94,7 +95,7 @@ class Demonstration:
             config,
             self.folder / "app",
             {name: each.public for name, each in identities.items()},
-            seconds=_PHASE_SECONDS,
+            seconds=seconds,
             insecure=insecure,
         )
         for each in identities.values():
@@ -105,31 +106,44 @@ class Demonstration:
 
     def start(self) -> None:
         """Start the superlink, and a supernode and a guard for each silo."""
-        port = self._port("superlink")
+        address = f"127.0.0.1:{self._port('superlink')}"
         home = self.folder / "home"
         home.mkdir()
-        connection = f'[superlink.here]\naddress = "127.0.0.1:{port}"\n{self.connection()}\n'
+        connection = f'[superlink.here]\naddress = "{address}"\n{self.connection()}\n'
         (home / "config.toml").write_text(f'[superlink]\ndefault = "here"\n{connection}', "utf-8")
+        for name in HOSPITALS:
+            self.start_guard(name)
+        self.start_superlink()
+        for name in HOSPITALS:
+            self.start_supernode(name)
+        for name in HOSPITALS:
+            self.await_guard(name)
+        self.tell("Superlink, three supernodes and three guards are running.")
+
+    def start_superlink(self) -> None:
+        """Start the superlink, or start it again, and wait until it listens."""
+        port = self._port("superlink")
         self._run(
             "superlink",
             ["flower-superlink", "--disable-runtime-dependency-installation"],
             ["--host", "127.0.0.1", "--port", str(port)],
             self.superlink_options(),
         )
-        for name in HOSPITALS:
-            self.start_guard(name)
         self._until("superlink", lambda: _listens(port))
-        for name in HOSPITALS:
-            self._run(
-                f"node-{name}",
-                [sys.executable, "-c", _SUPERNODE, "--isolation", "process"],
-                ["--port", str(self._port(f"node-{name}"))],
-                ["--superexec-auth-secret-file", str(self.folder / "secret")],
-                self.supernode_options(name),
-            )
-        for name in HOSPITALS:
-            self._until(f"guard-{name}", lambda name=name: self._said(f"guard-{name}", '"ready"'))  # type: ignore[misc]
-        self.tell("Superlink, three supernodes and three guards are running.")
+
+    def start_supernode(self, name: str) -> None:
+        """Start the supernode of a silo, or start it again."""
+        self._run(
+            f"node-{name}",
+            [sys.executable, "-c", _SUPERNODE, "--isolation", "process"],
+            ["--port", str(self._port(f"node-{name}"))],
+            ["--superexec-auth-secret-file", str(self.folder / "secret")],
+            self.supernode_options(name),
+        )
+
+    def await_guard(self, name: str) -> None:
+        """Wait until a guard is ready to take requests."""
+        self._until(f"guard-{name}", lambda: self._said(f"guard-{name}", '"ready"'))
 
     def connection(self) -> str:
         """Return how the server's operator reaches the superlink, as Flower's file says it."""
@@ -148,12 +162,17 @@ class Demonstration:
         """Start the guard of a silo, or start it again."""
         self._run(
             f"guard-{name}",
-            [sys.executable, "-m", "privplan.cli", "guard"],
+            self.guard_command(name),
             ["--plan", str(self.folder / "app" / PLAN_FILE), "--state", str(self.folder / name)],
             ["--secret", str(self.folder / "secret")],
             ["--supernode", f"127.0.0.1:{self._port(f'node-{name}')}"],
             self.data_options(name),
         )
+
+    def guard_command(self, name: str) -> list[str]:
+        """Return the command of a silo's guard, without its options."""
+        del name
+        return [sys.executable, "-m", "privplan.cli", "guard"]
 
     def data_options(self, name: str) -> list[str]:
         """Return the options by which a guard finds its data."""
@@ -164,32 +183,39 @@ class Demonstration:
 
         `kill` is a silo whose guard is killed once a round was released, and started again.
         """
-        app = self.folder / "app" / BUNDLE_FOLDER
-        command = ["flwr", "run", str(app), "here", "--stream"]
-        process = self._run("run", command, stdout=subprocess.PIPE)
-        assert process.stdout is not None
-        closed = False
-        for raw in process.stdout:
-            line = raw.decode("utf-8", "replace").strip()
-            if line.startswith(("Round", "The run")) and "waiting for" not in line:
-                self.tell(line)
-            closed = closed or line.startswith("The run is closed")
-            if kill is not None and line.startswith(_KILLED_AFTER):
-                self.kill_guard(kill)
-                self.start_guard(kill)
-                self.tell(f"The guard of {kill} was killed, and started again.")
-                kill = None
-            if line.startswith("privplan.accountant.errors"):
-                self.tell(line.partition(": ")[2])
-            if closed or "exited with" in line or line.startswith("Run finished"):
-                break
-        process.terminate()
-        process.wait(10)
-        return closed
+        with contextlib.closing(self.said_by_server()) as lines:
+            for line in lines:
+                if line.startswith(("Round", "The run")) and "waiting for" not in line:
+                    self.tell(line)
+                if kill is not None and line.startswith(_KILLED_AFTER):
+                    self.kill(f"guard-{kill}")
+                    self.start_guard(kill)
+                    self.tell(f"The guard of {kill} was killed, and started again.")
+                    kill = None
+                if line.startswith("privplan.accountant.errors"):
+                    self.tell(line.partition(": ")[2])
+                if line.startswith("The run is closed"):
+                    return True
+        return False
 
-    def kill_guard(self, name: str) -> None:
-        """Kill a guard, with no time to tidy up."""
-        process = self._running.pop(f"guard-{name}")
+    def said_by_server(self) -> Generator[str]:
+        """Start the server's application, and yield what it says, line by line, until it ends."""
+        app = self.folder / "app" / BUNDLE_FOLDER
+        process = self._run("run", ["flwr", "run", str(app), "here", "--stream"], stdout=PIPE)
+        assert process.stdout is not None
+        try:
+            for raw in process.stdout:
+                line = raw.decode("utf-8", "replace").strip()
+                yield line
+                if "exited with" in line or line.startswith("Run finished"):
+                    break
+        finally:
+            process.terminate()
+            process.wait(10)
+
+    def kill(self, name: str) -> None:
+        """Kill a process, with no time to tidy up."""
+        process = self._running.pop(name)
         process.send_signal(signal.SIGKILL)
         process.wait()
 
@@ -202,6 +228,7 @@ class Demonstration:
         environment = {
             **os.environ,
             "FLWR_HOME": str(self.folder / "home"),
+            "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.1",
             "FLWR_TELEMETRY_ENABLED": "0",
             "OPENBLAS_NUM_THREADS": "1",
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
@@ -256,7 +283,7 @@ def demonstrate(folder: Path, tell: Tell) -> Mapping[str, Path]:
                     "A party was missing for longer than a phase may take.",
                     f"See what the parties said: {folder}",
                 )
-    return {"server": network.server, **{name: network.silo(name) for name in HOSPITALS}}
+    return {"server": network.server_run, **{name: network.silo(name) for name in HOSPITALS}}
 
 
 def _listens(port: int) -> bool:

@@ -5,7 +5,7 @@ process`).  `serve` takes the place of Flower's own executor: it fetches tasks, 
 each message to the guard, and gives its answer back.  The bundle that comes with a task is never
 installed, opened or run: what runs at a silo is what the silo installed.
 
-At the server `FlowerCourier` pushes and pulls messages, with its own polling and its own limits.
+At the server `FlowerNodes` pushes and pulls messages, for `courier` with its polling and limits.
 
 These are internal modules of Flower, of which another version may have others: `privplan` asks for
 `flwr==1.42.*`.
@@ -16,27 +16,31 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from ...accountant.errors import MissingExtra, ProtocolFault
-from ...accountant.regular_file import regular_content
-from ..files import atomic
+from .courier import Courier, NotCarried
+from .guard_log import SERVER_FILE, GuardLog
+from .hub import Hub
+from .pending_task import Backoff, PendingTask
 from .plan import NetworkPlan
-from .wire import Reply, opened
 
 try:
     import httpx
-    from flwr.app import Array, ArrayRecord, Message, RecordDict
+    from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
     from flwr.app.error import Error
+    from flwr.app.message.message import make_message
     from flwr.common.constant import ErrorCode, SubStatus
+    from flwr.common.serde import metadata_from_proto
     from flwr.proto.node_pb2 import Node
     from flwr.proto.runtime_pb2 import (
         AcquireTaskRequest,
         PullAppMessagesRequest,
+        PullAppMessagesResponse,
         PullTaskInputRequest,
         SendTaskHeartbeatRequest,
     )
@@ -67,21 +71,28 @@ except ImportError:
 PAYLOAD: Final = "privplan"
 """The name under which our bytes stand in a message of Flower."""
 
-TASK_FILE: Final = "task.token"
-"""The task that was fetched and is not done: its token, which a restarted guard finishes."""
-
-_POLL_SECONDS: Final = 0.02
 _RETRY_SECONDS: Final = 0.5
 _TRIES: Final = 2
 _HEARTBEAT_SECONDS: Final = 10.0
-_MAX_TOKEN_BYTES: Final = 2**16
 _RAW: Final = "privplan.bytes"
+_LONGEST_OBJECT: Final = 2**20
+"""Bytes: each object of a message is a request of its own at every hop."""
+_LEFT_BEHIND: Final = (
+    "A task of the guard that was killed cannot be finished; if the supernode takes nothing more, "
+    "start it again."
+)
 
 Handle = Callable[[bytes], bytes]
+Note = Callable[[str], None]
 
 
 def packed(raw: bytes) -> RecordDict:
-    """Return bytes as the content of a message of Flower."""
+    """Return bytes as the content of a message of Flower.
+
+    A short one is one object, and a long one an array, which Flower carries in parts.
+    """
+    if len(raw) <= _LONGEST_OBJECT:
+        return RecordDict({PAYLOAD: ConfigRecord({PAYLOAD: raw})})
     array = Array(dtype="uint8", shape=(len(raw),), stype=_RAW, data=raw)
     return RecordDict({PAYLOAD: ArrayRecord({PAYLOAD: array})})
 
@@ -89,14 +100,15 @@ def packed(raw: bytes) -> RecordDict:
 def unpacked(content: RecordDict) -> bytes:
     """Return the bytes in such a content; `ProtocolFault` for any other."""
     record = content.get(PAYLOAD)
-    array = record.get(PAYLOAD) if isinstance(record, ArrayRecord) else None
-    if array is None or not isinstance(array.data, bytes):
+    held = record.get(PAYLOAD) if isinstance(record, (ArrayRecord, ConfigRecord)) else None
+    raw = held.data if isinstance(held, Array) else held
+    if not isinstance(raw, bytes):
         raise ProtocolFault(
             "A message of Flower holds nothing for a guard.",
             "Somebody else sent it.",
             "Start the application that privplan flower init has written.",
         )
-    return array.data
+    return raw
 
 
 # --- at a silo ------------------------------------------------------------------------------------
@@ -108,13 +120,15 @@ def serve(
     secret: bytes,
     folder: Path,
     stop: threading.Event,
+    note: Note = print,
 ) -> None:
     """Fetch tasks from a supernode at `address`, and answer each by `handle`, until `stop` is set.
 
-    `secret` is that of `--superexec-auth-secret-file`; `folder` keeps the token of a task until it
-    is done.  What was fetched before and is not done is finished first.
+    `secret` is that of `--superexec-auth-secret-file`; `folder` keeps a task until it is done.
+    What was fetched before and is not done is finished first.  `note` is told in a sentence what
+    the network did not carry.
     """
-    executor = _Executor(handle, address, folder)
+    executor = _Executor(handle, address, folder, note)
     executor.finish_pending()
     boss = _client(
         address,
@@ -124,6 +138,7 @@ def serve(
         ),
     )
     wanted = AcquireTaskRequest(supported_task_types=[TaskType.CLIENT_APP], agentapp_fab_hashes=[])
+    backoff = Backoff()
     while not stop.is_set():
         try:
             got = boss.AcquireTask(wanted)
@@ -131,58 +146,76 @@ def serve(
             stop.wait(_RETRY_SECONDS)
             continue
         if not (got.HasField("task") and got.token):
-            stop.wait(_POLL_SECONDS)
+            stop.wait(backoff.seconds())
             continue
-        atomic.write(folder / TASK_FILE, got.token.encode(), private=True)
-        executor.work(got.token)
+        executor.work(PendingTask(got.token))
+        backoff.restart()
     boss.close()
 
 
 class _Executor:
     """Does one task after the other; nothing in a task is run."""
 
-    def __init__(self, handle: Handle, address: str, folder: Path) -> None:
+    def __init__(self, handle: Handle, address: str, folder: Path, note: Note) -> None:
         self._handle, self._address, self._folder = handle, address, folder
+        self._note = note
 
     def finish_pending(self) -> None:
         """Finish the task that a guard which was killed has left, if its supernode still has it."""
-        path = self._folder / TASK_FILE
-        if path.exists():
-            with contextlib.suppress(OSError, UnicodeDecodeError):
-                self.work(regular_content(path, _MAX_TOKEN_BYTES, within=self._folder).decode())
-            path.unlink(missing_ok=True)
+        task = PendingTask.kept_in(self._folder)
+        if task is not None and not self.work(task):
+            self._note(_LEFT_BEHIND)
+        PendingTask.forget(self._folder)
 
-    def work(self, token: str) -> None:
+    def work(self, task: PendingTask) -> bool:
         """Fetch the message of a task, answer it, and say that the task is done.
 
-        Where the message was fetched before, by a guard that was killed, the token is left to
-        lapse: by that its supernode notices.  A task that were done without an answer would have
-        the supernode wait for one without end.
+        Returns whether there was a message.  Where it is lost the token is left to lapse: by that
+        its supernode notices.  A task that were done without an answer would have the supernode
+        wait for one without end.
         """
+        task.keep(self._folder)
         client = _client(
             self._address,
             RuntimeVersionHttpInterceptor(component_name="flwr-clientapp"),
-            RuntimeTokenHttpInterceptor(token),
+            RuntimeTokenHttpInterceptor(task.token),
         )
         try:
             with _heartbeats(client):
-                fetched = _message_of_task(client)
-                if fetched is not None:
-                    message, whose = fetched
-                    push_message(client, self._answered(message), whose)
-                    push_task_output(client, None, SubStatus.COMPLETED, "")
-        except httpx.HTTPError:
-            pass  # the supernode is gone; the server waits no longer than its limit
+                return self._exchange(task, client)
         finally:
-            (self._folder / TASK_FILE).unlink(missing_ok=True)
+            PendingTask.forget(self._folder)
             client.close()
+
+    def _exchange(self, task: PendingTask, client: RuntimeHttpClient) -> bool:
+        """Fetch a message and answer it; whatever the network brings, the guard goes on.
+
+        Where nothing can be fetched or given, the server waits no longer than its limit.
+        """
+        try:
+            message = _message_of(task, client, self._folder)
+        except Exception as error:
+            self._note(f"A task brought no message ({type(error).__name__}).")
+            return False
+        if message is None:
+            self._note("A task brought no message: it was fetched before.")
+            return False
+        answer, about = self._answered(message), message.metadata
+        try:
+            push_message(client, answer, _NodeAndRun(about.dst_node_id, about.run_id))
+            push_task_output(client, None, SubStatus.COMPLETED, "")
+        except Exception as error:
+            self._note(f"An answer did not reach the supernode ({type(error).__name__}).")
+        return True
 
     def _answered(self, message: Message) -> Message:
         try:
-            return Message(packed(self._handle(unpacked(message.content))), reply_to=message)
+            request = _request_in(message)
         except ProtocolFault as error:  # of somebody else than our server
+            self._note(error.what)
             reason = Error(code=ErrorCode.CLIENT_APP_RAISED_EXCEPTION, reason=error.what)
             return Message(reason, reply_to=message)
+        return Message(packed(self._handle(request)), reply_to=message)
 
 
 @dataclass(frozen=True)
@@ -193,30 +226,38 @@ class _NodeAndRun:
     run_id: int
 
 
-def _message_of_task(client: RuntimeHttpClient) -> tuple[Message, _NodeAndRun] | None:
-    """Return the message of a task, and whose it is; None where it was fetched before.
+def _message_of(task: PendingTask, client: RuntimeHttpClient, folder: Path) -> Message | None:
+    """Return the message of a task, and keep it; None where it is lost.
 
-    The bundle that comes with the task is not looked at.
+    A supernode says once which message it is, and what is in it until that is confirmed.  Of
+    somebody else's message nothing is kept.  The bundle that comes with the task is not looked at.
     """
-    with contextlib.suppress(httpx.HTTPStatusError):  # a killed guard may have begun the task
-        client.PullTaskInput(PullTaskInputRequest())
-    pulled = client.PullMessages(PullAppMessagesRequest())
-    if not pulled.messages_list:
-        return None
-    about, tree = pulled.messages_list[0].metadata, pulled.message_object_trees[0]
-    whose = _NodeAndRun(about.dst_node_id, about.run_id)
-    node = Node(node_id=whose.node_id)
-    message = pull_and_inflate_object_from_tree(
-        tree,
-        make_pull_object_fn_protobuf(client.PullObject, node, whose.run_id),
-        make_confirm_message_received_fn_protobuf(
-            client.ConfirmMessageReceived, node, whose.run_id
-        ),
-        return_type=Message,
-    )
+    if not task.about:
+        with contextlib.suppress(httpx.HTTPStatusError):  # a killed guard may have begun the task
+            client.PullTaskInput(PullTaskInputRequest())
+        pulled = client.PullMessages(PullAppMessagesRequest())
+        if not pulled.messages_list:
+            return None
+        task = replace(task, about=pulled.SerializeToString()).keep(folder)
+    pulled = PullAppMessagesResponse.FromString(task.about)
+    about, name = pulled.messages_list[0].metadata, pulled.message_object_trees[0].object_id
+    of_node = Node(node_id=about.dst_node_id), about.run_id
+    if task.content:
+        message = make_message(metadata_from_proto(about), packed(task.content))
+    else:
+        pull = make_pull_object_fn_protobuf(client.PullObject, *of_node)
+        tree = pulled.message_object_trees[0]
+        message = pull_and_inflate_object_from_tree(tree, pull, lambda _: None, return_type=Message)
+        with contextlib.suppress(ProtocolFault):
+            replace(task, content=_request_in(message)).keep(folder)
+    make_confirm_message_received_fn_protobuf(client.ConfirmMessageReceived, *of_node)(name)
     # The name of a message is that of its objects, which its metadata lack so far.
-    message.metadata.__dict__["_message_id"] = tree.object_id
-    return message, whose
+    message.metadata.__dict__["_message_id"] = name
+    return message
+
+
+def _request_in(message: Message) -> bytes:
+    return unpacked(message.content if message.has_content() else RecordDict())
 
 
 @contextmanager
@@ -241,6 +282,8 @@ def _heartbeats(client: RuntimeHttpClient) -> Iterator[None]:
 def _client(address: str, *interceptors: Any) -> RuntimeHttpClient:
     retries = make_simple_http_retry_invoker()
     retries.max_tries = _TRIES  # as it is, it waits for up to 20 seconds between two tries
+    # As it is, the answer 401 to a token that has lapsed would end this process by a signal.
+    retries.should_giveup = lambda error: isinstance(error, httpx.HTTPStatusError)
     return RuntimeHttpClient.from_server_address(
         server_address=address,
         insecure=True,  # of the same machine: the supernode listens on loopback alone
@@ -250,10 +293,10 @@ def _client(address: str, *interceptors: Any) -> RuntimeHttpClient:
     )
 
 
-def supernode(arguments: list[str], idle_seconds: float = _POLL_SECONDS) -> None:
-    """Be Flower's supernode, and never sleep longer than so while nothing is to be done.
+def supernode(arguments: list[str]) -> None:
+    """Be Flower's supernode, which looks for messages the more often the shorter it has waited.
 
-    As it is, it looks for messages every three seconds, which is most of an exchange.
+    As it is, it does so every three seconds, which is most of an exchange.
     """
     import sys
     from types import SimpleNamespace
@@ -261,8 +304,13 @@ def supernode(arguments: list[str], idle_seconds: float = _POLL_SECONDS) -> None
     from flwr.supernode import start_client_internal
     from flwr.supernode.cli.flower_supernode import flower_supernode
 
+    backoff, reasons = Backoff(), [0.0]
+
     def nap(seconds: float) -> None:
-        time.sleep(min(seconds, idle_seconds))
+        if seconds != reasons[-1]:  # it waits for a message, or for its answer: not as before
+            reasons[:] = [seconds]
+            backoff.restart()
+        time.sleep(min(seconds, backoff.seconds()))
 
     clock = {name: getattr(time, name) for name in ("time", "monotonic", "perf_counter")}
     start_client_internal.time = SimpleNamespace(sleep=nap, **clock)
@@ -273,66 +321,47 @@ def supernode(arguments: list[str], idle_seconds: float = _POLL_SECONDS) -> None
 # --- at the server --------------------------------------------------------------------------------
 
 
-class FlowerCourier:
-    """Carries requests to silos by Flower's messages, and their replies back.
+class FlowerNodes:
+    """The supernodes of a run, as its grid shows them (`courier.Nodes`)."""
 
-    Which node is which silo, a silo says by signing its replies; Flower's own names decide nothing.
-    """
+    def __init__(self, grid: Grid) -> None:
+        self._grid = grid
 
-    def __init__(self, grid: Grid, plan: NetworkPlan) -> None:
-        self._grid, self._keys = grid, [silo.key for silo in plan.silos]
-        self._nodes: dict[int, int] = {}  # by silo
+    def there(self) -> set[int]:
+        """Return the supernodes that are connected."""
+        with _failing_as_not_carried():
+            return set(self._grid.get_node_ids())
 
-    def carry(self, requests: Mapping[int, bytes], seconds: float) -> Mapping[int, bytes]:
-        """Return the replies that came within so many seconds.
-
-        One request for everybody goes to every node, until every silo has replied.
-        """
-        end = time.monotonic() + seconds
-        for_all = len(set(requests.values())) == 1 and not requests.keys() <= self._nodes.keys()
-        request = next(iter(requests.values()))
-        waiting: dict[str, int] = {}
-        asked: set[int] = set()
-        if not for_all:
-            waiting = self._push({self._nodes[silo]: raw for silo, raw in requests.items()}, end)
-        replies: dict[int, bytes] = {}
-        while len(replies) < len(requests) and time.monotonic() < end:
-            if for_all:
-                new = set(self._grid.get_node_ids()) - asked
-                waiting |= self._push(dict.fromkeys(new, request), end)
-                asked |= new
-            for message in self._grid.pull_messages(list(waiting)):
-                node = waiting.pop(message.metadata.reply_to_message_id, None)
-                raw = None if message.has_error() else _payload(message)
-                silo = None if raw is None or node is None else self._silo_of(node, raw)
-                if raw is not None and silo is not None and node is not None:
-                    replies[silo], self._nodes[silo] = raw, node
-            if not waiting and not for_all:
-                break  # those that are left have failed
-            time.sleep(_POLL_SECONDS)
-        return replies
-
-    def _push(self, requests: Mapping[int, bytes], end: float) -> dict[str, int]:
-        """Push requests to nodes; return the nodes by the names of the messages."""
-        if not requests:
-            return {}
-        life = max(end - time.monotonic(), 1.0)
+    def push(self, requests: Mapping[int, bytes], life: float) -> Mapping[str, int]:
+        """Push requests to supernodes; return the supernodes by the names of the messages."""
         messages = [
             Message(packed(raw), dst_node_id=node, message_type="query", ttl=life)
             for node, raw in requests.items()
         ]
-        names = list(self._grid.push_messages(messages))
-        return dict(zip(names, requests, strict=True))
+        with _failing_as_not_carried():
+            names = list(self._grid.push_messages(messages))
+        return {name: node for name, node in zip(names, requests, strict=False) if name}
 
-    def _silo_of(self, node: int, raw: bytes) -> int | None:
-        for silo, known in self._nodes.items():
-            if known == node:
-                return silo
-        for silo, key in enumerate(self._keys):
-            with contextlib.suppress(ProtocolFault):
-                opened(key, Reply, raw)
-                return silo
-        return None
+    def pull(self, names: Sequence[str]) -> Sequence[tuple[str, bytes | None]]:
+        """Return what came; None for a supernode that failed, or sent something else."""
+        with _failing_as_not_carried():
+            messages = list(self._grid.pull_messages(names))
+        return [
+            (
+                message.metadata.reply_to_message_id,
+                None if message.has_error() else _payload(message),
+            )
+            for message in messages
+        ]
+
+
+@contextmanager
+def _failing_as_not_carried() -> Iterator[None]:
+    """Have whatever Flower raises say that nothing was carried: the limit of a phase decides."""
+    try:
+        yield
+    except Exception as error:
+        raise NotCarried from error
 
 
 def _payload(message: Message) -> bytes | None:
@@ -347,25 +376,18 @@ def server_app() -> ServerApp:
 
     @app.main()  # type: ignore[untyped-decorator,unused-ignore]
     def main(grid: Grid, context: Any) -> None:
-        from .hub import Hub
-
         plan = NetworkPlan.read(Path(str(context.run_config["plan"])))
         folder = Path(str(context.run_config["folder"]))
-        hub = Hub(plan, folder, FlowerCourier(grid, plan), tell=_say)
-        if hub.closed:
-            hub.tell_again()
-            _say("The run is closed, and the silos were told so.")
-        else:
-            hub.run(_measured)
+        log = GuardLog(folder, file=SERVER_FILE)  # what is printed is lost with the superlink
+
+        def say(sentence: str) -> None:
+            print(sentence, flush=True)
+            log.write("said", sentence=sentence)
+
+        try:
+            Hub(plan, folder, Courier(FlowerNodes(grid), plan), tell=say).run_to_the_end()
+        except BaseException as error:
+            log.write("stopped", why=getattr(error, "what", type(error).__name__))
+            raise
 
     return app
-
-
-def _measured(measurement: Any, rounds: int) -> None:
-    epsilon = max(measurement.epsilon.values(), default=None)
-    spent = "" if epsilon is None else f", epsilon {epsilon:.4g} so far"
-    _say(f"Round {measurement.round} of {rounds} is released{spent}.")
-
-
-def _say(sentence: str) -> None:
-    print(sentence, flush=True)

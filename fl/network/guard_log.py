@@ -1,4 +1,4 @@
-"""What a guard did, a JSON object a line with the time: for who operates it, and no release.
+"""What a party did, a JSON object a line with the time: for who operates it, and no release.
 
 It lies next to the log of the run, is its owner's alone, and is never sent anywhere: times tell
 how long a round took, which may depend on the data.
@@ -15,16 +15,24 @@ from pathlib import Path
 from typing import Final
 
 FILE: Final = "guard.jsonl"
+SERVER_FILE: Final = "server.jsonl"
+EARLIER: Final = ".1"
+"""What the name of the file before the last one ends with."""
+
+MAX_BYTES: Final = 2**24
+"""How long a file may be: whoever sends requests without end must not fill a silo's disk."""
 
 
 class GuardLog:
-    """Lines about requests: what was given out, what was refused and why.
+    """Lines about requests: what was given out, what was refused and why; at the server, of rounds.
 
     `tell` is called with each of them, for a screen.
     """
 
-    def __init__(self, folder: Path, tell: Callable[[str], None] | None = None) -> None:
-        self.path, self._tell = folder / FILE, tell
+    def __init__(
+        self, folder: Path, tell: Callable[[str], None] | None = None, file: str = FILE
+    ) -> None:
+        self.path, self._tell = folder / file, tell
         self._lock = threading.Lock()
 
     def write(self, what: str, **about: object) -> None:
@@ -39,7 +47,10 @@ class GuardLog:
                 descriptor = os.open(self.path, flags, 0o600)
                 try:
                     os.write(descriptor, text.encode())
+                    full = os.fstat(descriptor).st_size >= MAX_BYTES
                 finally:
                     os.close(descriptor)
+                if full:
+                    self.path.replace(f"{self.path}{EARLIER}")
             except OSError:
                 return

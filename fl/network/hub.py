@@ -23,18 +23,30 @@ from ..running.interruption import sigterm_as_interrupt
 from ..running.log_progress import read_log_progress
 from ..running.preparation import prepare
 from ..running.prepared_run import PreparedRun
-from ..running.run_records import RunResult
+from ..running.run_records import RoundMeasurement, RunResult
 from ..running.session import Report, execute
 from .journal import RUN_FOLDER, Journal, Starts, identity_in, state_folder
 from .plan import NetworkPlan, code_version
 from .planned_run import configuration_of, party, require_same_promise
 from .server_seat import Enquiry, ServerSeat, planning_seat
-from .wire import FINISH, HELLO, Hello, Reply, Request, digest_of, opened, signed
+from .wire import (
+    FINISH,
+    HELLO,
+    KEYS,
+    VECTOR,
+    Hello,
+    Reply,
+    Request,
+    digest_of,
+    opened,
+    signed,
+)
 
 Telling = Callable[[str], None]
 """Told in a sentence what the server waits for, and what came."""
 
 _RUN_BYTES: Final = 16
+_MAX_SENTENCE: Final = 300
 
 
 class Courier(Protocol):
@@ -68,7 +80,7 @@ class Hub:
         self._configuration = configuration_of(plan, self.folder)
         self._run_folder = self.folder / RUN_FOLDER
         self._dropouts = self._configuration.settings.security.dropouts
-        self._starts = Starts()
+        self._starts, self._asks = Starts(), False
         require_same_promise(plan, self._prepared())
 
     def run(self, report: Report | None = None) -> RunResult:
@@ -95,6 +107,26 @@ class Hub:
             self._finish(seat)
             self._tell(f"The run is closed after {result.rounds} rounds.")
             return result
+
+    def run_to_the_end(self) -> None:
+        """Make the run, or go on with it, and tell how far it came; raises what `run` raises.
+
+        Where it is closed the silos are told so once more.
+        """
+        if self.closed:
+            self.tell_again()
+            self._tell("The run is closed, and the silos were told so.")
+        else:
+            self.run(self._measured)
+
+    def _measured(self, measurement: RoundMeasurement, rounds: int) -> None:
+        epsilon = max(measurement.epsilon.values(), default=None)
+        spent = "" if epsilon is None else f", epsilon {epsilon:.4g} so far"
+        number = measurement.round
+        if self._asks:
+            self._tell(f"Round {number} of {rounds} is released{spent}.")
+        else:  # of an earlier start, which did not come to measure it
+            self._tell(f"The run goes on behind round {number} of {rounds}{spent}.")
 
     def tell_again(self) -> None:
         """Tell the silos of a run that is closed here that it is done."""
@@ -127,6 +159,8 @@ class Hub:
             number: int, phase: str, asked: Mapping[int, Enquiry]
         ) -> Mapping[int, tuple[bytes, ...]]:
             replies = self._asked(starts, number, phase, asked)
+            if phase in (KEYS, VECTOR):  # they have begun the round, whatever becomes of it
+                self._journal.took_part([silo_name(silo) for silo in replies], number)
             return {silo: reply.messages for silo, reply in replies.items()}
 
         self._starts = starts
@@ -214,6 +248,7 @@ class Hub:
             )
             for silo, each in asked.items()
         }
+        self._asks = True
         self._tell(f"Round {number}, {phase}: waiting for {len(requests)} silos.")
         came = self._courier.carry(requests, self.plan.seconds)
         replies = {}
@@ -228,12 +263,13 @@ class Hub:
                     "It was kept back, or sent twice.",
                     "Find out who carried it, and start again; the round is spent.",
                 )
-            if reply.refused and self._dropouts and phase != HELLO:
-                self._tell(f"{called} refused, and counts as missing: {reply.refused}")
+            refused = _line_of(reply.refused)
+            if refused and self._dropouts and phase != HELLO:
+                self._tell(f"{called} refused, and counts as missing: {refused}")
                 continue
-            if reply.refused:
+            if refused:
                 raise ProtocolFault(
-                    f"{called} refused: {reply.refused}",
+                    f"{called} refused: {refused}",
                     "A guard takes the next step of the plan that its silo signed, and no other.",
                     "Mend that, and start again; what was begun is spent.",
                 )
@@ -242,3 +278,8 @@ class Hub:
         if late:
             self._tell(f"Round {number}, {phase}: nothing came in time of {', '.join(late)}.")
         return replies
+
+
+def _line_of(text: str) -> str:
+    """Return what another party says as one line for a screen, whatever it sent."""
+    return "".join(char if char.isprintable() else " " for char in text)[:_MAX_SENTENCE]

@@ -7,7 +7,7 @@ planned, and no other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NoReturn, Protocol
 
@@ -83,6 +83,8 @@ class ServerSeat:
     result: bytes = b""
     _hellos: Mapping[int, tuple[bytes, Hello]] = field(default_factory=dict)
     _first: dict[int, Enquiry] = field(default_factory=dict)
+    _followed: frozenset[int] = frozenset()
+    """The silos that were there to the end of the last round: they make its model themselves."""
 
     def federation(self, settings: Settings) -> tuple[Federation, dict[str, str]]:
         """Return a federation without any record."""
@@ -105,15 +107,20 @@ class ServerSeat:
         self.giving_up = any(hello.round >= number for _, hello in self._hellos.values())
         signed_hellos = tuple(self._hellos[silo][0] for silo in sorted(self._hellos))
         fresh = not self.result  # the first round of a start
-        model = ReleasedModel.of(kept.round, kept.parameters, kept.state).pack() if fresh else b""
         digest = model_digest(kept.parameters)
+        behind = {
+            silo
+            for silo, (_, hello) in self._hellos.items()
+            if (hello.model != digest if fresh else silo not in self._followed)
+        }
+        model = ReleasedModel.of(kept.round, kept.parameters, kept.state).pack() if behind else b""
         self._first = {
             silo: Enquiry(
                 hellos=signed_hellos if fresh else (),
                 result=self.result,
-                model=model if fresh and hello.model != digest else b"",
+                model=model if silo in behind else b"",
             )
-            for silo, (_, hello) in self._hellos.items()
+            for silo in self._hellos
         }
         return kept
 
@@ -137,9 +144,12 @@ class ServerSeat:
         hellos = tuple(self._hellos[silo][0] for silo in sorted(self._hellos))
         return session_of(self.plan, hellos)
 
-    def summed(self, number: int, total: IntArray, silos: tuple[int, ...]) -> Sum:
-        """Keep the result of a round for the silos, and return it."""
+    def summed(
+        self, number: int, total: IntArray, silos: tuple[int, ...], followed: Collection[int]
+    ) -> Sum:
+        """Keep the result of a round for the silos; `followed` were there at its end."""
         self.result = Result.of(number, total, silos).pack()
+        self._followed = frozenset(followed)
         self.took_part([silo_name(silo) for silo in silos], number)
         return Sum(total, silos, made_here=())
 
@@ -180,13 +190,15 @@ class PlainSums:
         for row in rows:
             check_largest(row, largest)
         total = np.asarray(np.sum(rows, axis=0, dtype=np.int64))
-        return self._seat.summed(number, total, tuple(range(len(silos))))
+        everybody = tuple(range(len(silos)))
+        return self._seat.summed(number, total, everybody, everybody)
 
     def float_rows(self, number: int, rows: FloatArray) -> FloatArray:
         """Return the rows that the silos send."""
         sent = self._rows(number, rows.shape[1], len(rows)).view(np.float64)
         total = np.asarray(np.sum(sent, axis=0))
-        self._seat.summed(number, total.view(np.int64), tuple(range(len(rows))))
+        everybody = tuple(range(len(rows)))
+        self._seat.summed(number, total.view(np.int64), everybody, everybody)
         return sent
 
     def _rows(self, number: int, length: int, silos: int) -> IntArray:
@@ -248,26 +260,31 @@ class MaskedSums:
             if self._by.terms(length).signed:
                 self._exchange(number, CONFIRM, {}, server.expected)
                 server.relay_confirmations()
-            self._exchange(number, RECOVER, {}, server.expected)
+            followed = self._exchange(number, RECOVER, {}, server.expected)
             unmasked, names = server.unmask()
         except BaseException:
             server.stop()
             raise
         there = tuple(silo for silo in range(len(silos)) if silo_name(silo) in names)
-        return self._seat.summed(number, signed(unmasked), there)
+        return self._seat.summed(number, signed(unmasked), there, followed)
 
     def _exchange(
         self, number: int, phase: str, first: Mapping[int, Enquiry], expected: Sequence[str]
-    ) -> None:
-        """Carry what lies in the outbox to those from whom something is expected, and back."""
+    ) -> Collection[int]:
+        """Carry what lies in the outbox to those from whom something is expected, and back.
+
+        Returns the silos that replied.
+        """
         asked = {}
         for silo, name in enumerate(self._seat.roster):
             messages = self.network.taken_out(name)
             if name in expected:
                 asked[silo] = first.get(silo, Enquiry(messages=messages))
-        for silo, messages in self._seat.exchange(number, phase, asked).items():
+        replies = self._seat.exchange(number, phase, asked)
+        for silo, messages in replies.items():
             for raw in messages:
                 self.network.take_in(raw, silo_name(silo))
+        return replies.keys()
 
     def _server(self, length: int) -> Server:
         if length not in self._servers:

@@ -77,9 +77,11 @@ class SiloSeat:
         self.giving_up = False
         self.first_phase = VECTOR
         self._held, self._identity, self._roster = held, identity, dict(roster)
+        self._may_be_missing = False
 
     def federation(self, settings: Settings) -> tuple[Federation, dict[str, str]]:
         """Return the federation in which only this silo's records are."""
+        self._may_be_missing = settings.security.dropouts > 0
         return self._held.federation(settings)
 
     def connect(self, system: System) -> None:
@@ -107,25 +109,42 @@ class SiloSeat:
     def begin(self, number: int) -> Request:
         """Return the request that a round began with; `MissingParty` where it is given up."""
         if self.giving_up:
-            raise MissingParty(
-                f"Round {number} was made without this silo.",
-                "The server went on with a later round; both are spent here.",
-                "Nothing is to be done: the run goes on with the later one.",
-            )
+            raise _made_without(number)
         return self.conversation.next(ExpectedRequest(number, (self.first_phase,)))
 
     def step(self, number: int, phase: str, network: PartyNetwork) -> None:
-        """Give out what lies in the outbox, and take in what comes with the next request."""
+        """Give out what lies in the outbox, and take in what comes with the next request.
+
+        Raises `MissingParty` where the server went on without this silo: the round is given up, and
+        the request is taken up again by the next turn.
+        """
         self.conversation.answer(network.taken_out())
-        request = self.conversation.next(ExpectedRequest(number, (phase,)))
+        request = self._next(
+            number, ExpectedRequest(number, (phase,), last=self.last, later=self._later)
+        )
         for raw in request.messages:
             network.take_in(raw, SERVER)
+
+    def _next(self, number: int, expected: ExpectedRequest) -> Request:
+        request = self.conversation.next(expected)
+        if expected.gives_up(request):
+            self.giving_up = True
+            raise _made_without(number)
+        return request
+
+    @property
+    def _later(self) -> tuple[str, ...]:
+        """The phases by which a server goes on without this silo, where the plan lets it."""
+        return (self.first_phase, FINISH) if self._may_be_missing else ()
 
     def result(self, number: int, length: int, sent: tuple[bytes, ...]) -> Sum:
         """Give out the last messages of a round, and return its sum when it comes."""
         self.conversation.answer(sent)
         first = FINISH if number >= self.last else self.first_phase
-        request = self.conversation.next(ExpectedRequest(number + 1, (first,), result_of=number))
+        expected = ExpectedRequest(
+            number + 1, (first,), last=self.last, result_of=number, later=self._later
+        )
+        request = self._next(number, expected)
         result = Result.unpack(request.result)
         if result.round != number or not _are_silos(result.silos, len(self._roster)):
             raise ProtocolFault(
@@ -230,6 +249,14 @@ class MaskedSums:
             group = self._seat.group(self._by, length)
             self._clients[length] = Client(self._post, group, self._seat.identity)
         return self._clients[length]
+
+
+def _made_without(number: int) -> MissingParty:
+    return MissingParty(
+        f"Round {number} was made without this silo.",
+        "The server went on with what comes after it; it is spent here all the same.",
+        "Nothing is to be done: the run goes on with a later round.",
+    )
 
 
 def _require_all(present: Sequence[int] | None) -> None:

@@ -1,13 +1,19 @@
-"""A reverse proxy for tests, which lets through what `examples/network/nginx.conf` lets through."""
+"""Reverse proxies for tests: nginx as `examples/network/nginx.conf` has it, and a stand-in.
+
+The stand-in reads that file, and is for machines without nginx.
+"""
 
 from __future__ import annotations
 
 import http.client
 import posixpath
 import re
+import shutil
+import socket
 import ssl
 import subprocess
 import threading
+import time
 import urllib.parse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -84,6 +90,83 @@ class FleetProxy:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+
+class Nginx:
+    """The shipped configuration in a real nginx, with other ports, names and files.
+
+    `refused` are the requests that were not let through.
+    """
+
+    def __init__(self, folder: Path, upstream: int, certificate: Path, key: Path) -> None:
+        self._log = folder / "access.log"
+        self.port = _free_port()
+        text = shipped(folder, self.port, upstream, certificate, key)
+        (folder / "nginx.conf").write_text(text)
+        files = f"daemon off; pid {folder}/nginx.pid; error_log {folder}/error.log;"
+        self._command = ["nginx", "-p", str(folder), "-c", str(folder / "nginx.conf"), "-g", files]
+        said = subprocess.run([*self._command, "-t"], capture_output=True, text=True, check=False)
+        assert said.returncode == 0, said.stderr
+        self._process = subprocess.Popen(self._command, stderr=subprocess.DEVNULL)
+        end = time.monotonic() + 30
+        while not _listens(self.port):
+            assert self._process.poll() is None
+            assert time.monotonic() < end
+            time.sleep(0.05)
+
+    @property
+    def refused(self) -> list[str]:
+        return [line for line in self._log.read_text().splitlines() if '" 403 ' in line]
+
+    def close(self) -> None:
+        self._process.terminate()
+        self._process.wait(30)
+
+
+def has_nginx() -> bool:
+    """Return whether nginx is installed."""
+    return shutil.which("nginx") is not None
+
+
+def proxy_in(folder: Path, upstream: int, certificate: Path, key: Path) -> Nginx | FleetProxy:
+    """Return nginx where there is one, and else the proxy that reads its configuration."""
+    if has_nginx():
+        place = folder / "nginx"
+        place.mkdir()
+        return Nginx(place, upstream, certificate, key)
+    return FleetProxy(upstream, certificate, key)
+
+
+def shipped(folder: Path, port: int, upstream: int, certificate: Path, key: Path) -> str:
+    """Return the shipped configuration for loopback; what it lets through stays as it is."""
+    text = CONFIGURATION.read_text()
+    kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    temporary = " ".join(f"{kind}_temp_path {folder}/{kind};" for kind in kinds)
+    changes = {
+        "listen 9092 ssl": f"listen 127.0.0.1:{port} ssl",
+        "https://127.0.0.1:8000": f"https://127.0.0.1:{upstream}",
+        "/etc/privplan/server.pem": str(certificate),
+        "/etc/privplan/server.key": str(key),
+        "/etc/privplan/ca.pem": str(certificate),
+        "superlink.example.org": "localhost",
+        "access_log off;": f"access_log {folder}/access.log; {temporary}",
+    }
+    for old, new in changes.items():
+        assert old in text, old
+        text = text.replace(old, new)
+    return text
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as there:
+        return there.connect_ex(("127.0.0.1", port)) == 0
 
 
 def certificate_in(folder: Path) -> tuple[Path, Path]:

@@ -1,31 +1,31 @@
-"""The courier over Flower's messages, with a grid in memory; in the environment of Flower."""
+"""The courier: who is which silo, who is asked again, and limits that hold whatever hangs."""
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pytest
 
 from privplan.fl.crypto.keys import Identity
+from privplan.fl.network import courier
+from privplan.fl.network.courier import Courier, NotCarried
 from privplan.fl.network.plan import NetworkPlan, SiloKey
 from privplan.fl.network.wire import Reply, digest_of, signed
 
 from .extras import needs
 
-pytestmark = needs("flwr", "cryptography", "msgpack")
+pytestmark = needs("cryptography", "msgpack")
 
 SILOS = [Identity.new() for _ in range(2)]
+Node = Callable[[bytes], bytes | None]
 
 
 @pytest.fixture(autouse=True)
-def _task(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Be the task of a run: Flower's messages say of which."""
-    from flwr.supercore.task_identity import TaskIdentity
-
-    for name in ("task_id", "run_id", "node_id"):
-        monkeypatch.setattr(TaskIdentity, f"_{name}", 1)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(courier, "_LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(courier, "_PAUSE_SECONDS", 0.05)
 
 
 def plan() -> NetworkPlan:
@@ -33,80 +33,148 @@ def plan() -> NetworkPlan:
     return NetworkPlan("", "", "", {}, Identity.new().public, keys)
 
 
-class Grid:
+class Network:
     """Nodes that answer a message at once, by a function of their own; or never."""
 
-    def __init__(self, nodes: dict[int, Callable[[bytes], bytes | None]]) -> None:
-        self.nodes, self.kept, self.pushed = nodes, {}, []  # type: ignore[var-annotated]
+    def __init__(self, nodes: dict[int, Node]) -> None:
+        self.nodes, self.pushed = nodes, list[tuple[int, bytes]]()
+        self.kept: dict[str, bytes | None] = {}
 
-    def get_node_ids(self) -> Iterable[int]:
-        return list(self.nodes)
+    def there(self) -> set[int]:
+        return set(self.nodes)
 
-    def push_messages(self, messages: Iterable[Any]) -> list[str]:
-        from privplan.fl.network.flower import unpacked
-
-        names = []
-        for message in messages:
+    def push(self, requests: Mapping[int, bytes], life: float) -> Mapping[str, int]:
+        assert life > 0
+        names = {}
+        for node, request in requests.items():
             name = f"message-{len(self.pushed)}"
-            node = message.metadata.dst_node_id
-            self.pushed.append(node)
-            self.kept[name] = self.nodes[node](unpacked(message.content)), node
-            names.append(name)
+            self.pushed.append((node, request))
+            answer = self.nodes[node](request)
+            if answer != b"never":
+                self.kept[name] = answer
+            names[name] = node
         return names
 
-    def pull_messages(self, names: Iterable[str]) -> list[Any]:
-        return [Answer(name, self.kept[name][0]) for name in names if self.kept[name][0]]
+    def pull(self, names: Sequence[str]) -> Sequence[tuple[str, bytes | None]]:
+        return [(name, self.kept[name]) for name in names if name in self.kept]
 
 
-class Answer:
-    """What Flower hands back for a message."""
-
-    def __init__(self, name: str, raw: bytes) -> None:
-        from privplan.fl.network.flower import packed
-
-        self.content = packed(raw)
-        self.metadata = type("Metadata", (), {"reply_to_message_id": name})()
-
-    def has_error(self) -> bool:
-        return False
+def silo(number: int) -> Node:
+    return lambda raw: signed(SILOS[number], Reply(digest_of(raw)))
 
 
-def silo(number: int) -> Callable[[bytes], bytes]:
-    def answer(raw: bytes) -> bytes:
-        return signed(SILOS[number], Reply(digest_of(raw)))
+def never(_: bytes) -> bytes:
+    return b"never"
 
-    return answer
+
+def failing(times: int, then: Node) -> Node:
+    left = iter(range(times))
+    return lambda raw: None if next(left, None) is not None else then(raw)
+
+
+HELLO = {0: b"hello", 1: b"hello"}
 
 
 def test_a_silo_is_known_by_its_signature_and_not_by_its_node() -> None:
-    from privplan.fl.network.flower import FlowerCourier
-
-    grid = Grid({71: silo(1), 5: silo(0), 9: lambda _: b"of nobody"})
-    courier = FlowerCourier(grid, plan())  # type: ignore[arg-type]
-    came = courier.carry({0: b"hello", 1: b"hello"}, 5)
+    network = Network({71: silo(1), 5: silo(0), 9: lambda _: b"of nobody"})
+    carrier = Courier(network, plan())
+    came = carrier.carry(HELLO, 5)
     assert came == {0: silo(0)(b"hello"), 1: silo(1)(b"hello")}
-    assert sorted(grid.pushed) == [5, 9, 71]
-    came = courier.carry({1: b"for silo 1"}, 5)
-    assert came == {1: silo(1)(b"for silo 1")}
-    assert grid.pushed[3:] == [71]
+    assert {node for node, _ in network.pushed} == {5, 9, 71}
+    network.pushed.clear()
+    assert carrier.carry({1: b"for silo 1"}, 5) == {1: silo(1)(b"for silo 1")}
+    assert network.pushed == [(71, b"for silo 1")]
 
 
 def test_who_does_not_answer_is_missing_when_the_limit_is_over() -> None:
-    from privplan.fl.network.flower import FlowerCourier
-
-    grid = Grid({1: silo(0), 2: lambda _: None})
+    network = Network({1: silo(0), 2: never})
     started = time.monotonic()
-    came = FlowerCourier(grid, plan()).carry({0: b"hello", 1: b"hello"}, 1)  # type: ignore[arg-type]
-    assert set(came) == {0}
-    assert 1.0 <= time.monotonic() - started < 3.0
+    assert set(Courier(network, plan()).carry(HELLO, 1)) == {0}
+    assert 1.0 <= time.monotonic() - started < 1.5
+    assert len(network.pushed) == 2  # nobody is asked again who may still answer
 
 
-def test_a_message_of_somebody_else_is_refused() -> None:
-    from flwr.app import ConfigRecord, RecordDict
+def test_a_node_that_failed_is_asked_again_and_so_is_one_that_was_away() -> None:
+    network = Network({1: silo(0), 2: failing(2, silo(1))})
+    assert set(Courier(network, plan()).carry(HELLO, 5)) == {0, 1}
+    away = Network({1: silo(0), 2: never})
+    carrier = Courier(away, plan())
+    steps: list[Callable[[], object]] = [
+        lambda: away.nodes.pop(2),
+        lambda: away.nodes.update({2: silo(1)}),
+    ]
+    timers = [threading.Timer(0.3 + 0.3 * n, step) for n, step in enumerate(steps)]
+    for timer in timers:
+        timer.start()
+    assert set(carrier.carry(HELLO, 5)) == {0, 1}
+    assert [node for node, _ in away.pushed] in ([1, 2, 2], [2, 1, 2])
 
-    from privplan.accountant.errors import ProtocolFault
-    from privplan.fl.network.flower import packed, unpacked
 
-    assert unpacked(packed(b"bytes")) == b"bytes"
-    with pytest.raises(ProtocolFault):
-        unpacked(RecordDict({"privplan": ConfigRecord({"b": b"bytes"})}))
+def test_a_silo_that_comes_back_as_another_node_is_found() -> None:
+    network = Network({1: silo(0), 2: silo(1)})
+    carrier = Courier(network, plan())
+    carrier.carry(HELLO, 5)
+    network.pushed.clear()
+    network.nodes |= {2: never, 77: silo(1)}  # that the other is gone is not known yet
+    requests = {0: b"for silo 0", 1: b"for silo 1"}
+    assert set(carrier.carry(requests, 5)) == {0, 1}
+    assert (77, b"for silo 1") in network.pushed
+    assert (77, b"for silo 0") not in network.pushed
+    network.pushed.clear()
+    network.nodes = {88: silo(0), 99: silo(1)}  # which of them is whose is not known: none is asked
+    assert carrier.carry(requests, 0.3) == {}
+    assert network.pushed == []
+
+
+def test_what_was_kept_back_or_is_of_another_silo_is_as_if_it_had_not_come() -> None:
+    def old(_: bytes) -> bytes:
+        return silo(1)(b"an earlier request")
+
+    network = Network({1: silo(0), 2: old, 3: silo(0), 4: lambda raw: silo(1)(raw)[:-1]})
+    assert set(Courier(network, plan()).carry(HELLO, 0.5)) == {0}
+    network.nodes[5] = silo(1)
+    assert set(Courier(network, plan()).carry(HELLO, 5)) == {0, 1}
+
+
+@pytest.fixture
+def released() -> Iterator[threading.Event]:
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+@pytest.mark.parametrize("call", ["there", "push", "pull"])
+def test_a_limit_holds_where_whoever_carries_messages_hangs(
+    call: str, released: threading.Event
+) -> None:
+    network = Network({1: silo(0), 2: silo(1)})
+    setattr(network, call, lambda *_: released.wait(30))
+    started = time.monotonic()
+    assert Courier(network, plan()).carry(HELLO, 0.5) == {}
+    assert 0.5 <= time.monotonic() - started < 1.0
+
+
+def test_an_exchange_goes_on_when_whoever_carries_messages_is_back() -> None:
+    network = Network({1: silo(0), 2: silo(1)})
+    calls = {name: getattr(network, name) for name in ("there", "push", "pull")}
+    for name, call in calls.items():
+        left = iter(range(2))
+
+        def flaky(*given: object, call=call, left=left):  # type: ignore[no-untyped-def]
+            if next(left, None) is not None:
+                raise NotCarried
+            return call(*given)
+
+        setattr(network, name, flaky)
+    assert set(Courier(network, plan()).carry(HELLO, 5)) == {0, 1}
+
+
+def test_what_else_is_raised_is_not_swallowed() -> None:
+    network = Network({1: silo(0), 2: silo(1)})
+
+    def interrupted() -> set[int]:
+        raise KeyboardInterrupt
+
+    network.there = interrupted  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        Courier(network, plan()).carry(HELLO, 5)

@@ -19,34 +19,16 @@ from privplan.audit.edits import edits_of
 from privplan.audit.reconciliation import reconcile
 from privplan.audit.verify import verify
 from privplan.fl.log import read
-from privplan.fl.network.demo import Demonstration, demonstrate
+from privplan.fl.network.demo import demonstrate
 from privplan.fl.network.demo_hospitals import HOSPITALS
-from privplan.fl.network.flower_app import BUNDLE_FOLDER, PACKAGE
 from privplan.fl.running.checkpoint import MODEL_FILE, Checkpoint
 
 from .extras import needs
-from .fleet_proxy import FleetProxy, certificate_in, node_key_in
+from .fleet_proxy import certificate_in, node_key_in, proxy_in
 from .network_parties import config
+from .rehearsals import Rehearsal
 
 pytestmark = [needs("flwr", "cryptography", "msgpack"), pytest.mark.slow]
-
-
-class Rehearsal(Demonstration):
-    """The network of a small run with a seed, whose bundle would leave a mark where it ran."""
-
-    @property
-    def mark(self) -> Path:
-        return self.folder / "the-bundle-ran"
-
-    def prepare(self) -> None:
-        self.agree(config("statistics"), insecure=True)
-        client = self.folder / "app" / BUNDLE_FOLDER / PACKAGE / "client.py"
-        mark = f'\nopen({str(self.mark)!r}, "a").close()\n'
-        client.write_text(client.read_text() + mark)
-
-    def data_options(self, name: str) -> list[str]:
-        del name
-        return ["--insecure-seed"]
 
 
 class WithKeys(Rehearsal):
@@ -56,7 +38,7 @@ class WithKeys(Rehearsal):
         super().__enter__()
         self.certificate, key = certificate_in(self.folder)
         self.key = key
-        self.proxy = FleetProxy(self._port("superlink"), self.certificate, key)
+        self.proxy = proxy_in(self.folder, self._port("superlink"), self.certificate, key)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -105,11 +87,10 @@ def test_with_tls_and_keys_silos_reach_the_fleet_and_nothing_else(tmp_path: Path
             assert network.asked(network.proxy.port, f"/v1/runtime/{way}") == 403
         # Which is why: the superlink itself answers them on the port that supernodes use.
         assert network.asked(network._port("superlink"), "/v1/control/list-runs") != 403
-        refused = len(network.proxy.refused)
         assert network.make_rounds(), said
-        assert len(network.proxy.refused) == refused  # supernodes ask for nothing else
+        assert len(network.proxy.refused) == 4 * len(ways)  # supernodes ask for nothing else
     silos = [network.silo(name) for name in HOSPITALS]
-    assert reconcile(network.server, silos).problems == ()
+    assert reconcile(network.server_run, silos).problems == ()
 
 
 def test_over_flower_it_is_the_run_in_one_process_and_no_bundle_runs(tmp_path: Path) -> None:
@@ -119,13 +100,13 @@ def test_over_flower_it_is_the_run_in_one_process_and_no_bundle_runs(tmp_path: P
         network.start()
         assert network.make_rounds(), said
     whole = pp.run(tomllib.loads(config("statistics")), tmp_path / "whole")
-    model = Checkpoint.read(network.server / MODEL_FILE)
+    model = Checkpoint.read(network.server_run / MODEL_FILE)
     assert np.array_equal(model.parameters, whole.result.parameters)
-    (release,) = [x.record for x in read(network.server) if isinstance(x.record, RoundRelease)]
+    (release,) = [x.record for x in read(network.server_run) if isinstance(x.record, RoundRelease)]
     assert release.shares == 3
     silos = [network.silo(name) for name in HOSPITALS]
-    assert reconcile(network.server, silos).problems == ()
-    for run in (network.server, *silos):
+    assert reconcile(network.server_run, silos).problems == ()
+    for run in (network.server_run, *silos):
         assert verify(run).complete
         assert edits_of(run) == ()
     assert not network.mark.exists()

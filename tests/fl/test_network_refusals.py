@@ -14,13 +14,24 @@ from privplan.accountant.errors import InvalidInput, PrivplanError, ProtocolFaul
 from privplan.accountant.records import RoundIntent
 from privplan.fl.crypto.keys import Identity
 from privplan.fl.log import read
+from privplan.fl.network import guard_log
 from privplan.fl.network.guard import Guard
 from privplan.fl.network.guard_log import FILE
 from privplan.fl.network.journal import KEY_FILE, identity_in
 from privplan.fl.network.plan import NetworkPlan
 from privplan.fl.network.silo_run import sentence_of
 from privplan.fl.network.supported import require_supported
-from privplan.fl.network.wire import FINISH, HELLO, KEYS, SHARES, Reply, Request, opened, signed
+from privplan.fl.network.wire import (
+    FINISH,
+    HELLO,
+    KEYS,
+    SHARES,
+    Reply,
+    Request,
+    digest_of,
+    opened,
+    signed,
+)
 from privplan.fl.settings.toml_file import parse
 
 from ..cases import for_each
@@ -303,3 +314,56 @@ def test_a_server_is_told_no_sentence_about_records() -> None:
     for error in (private, ValueError("row 7"), PrivplanError("row 7")):
         assert "7" not in sentence_of(error)
     assert sentence_of(ProtocolFault("silo-1 is late.")) == "silo-1 is late."
+
+
+def test_what_a_hostile_silo_says_is_one_short_line_on_the_servers_screen(tmp_path: Path) -> None:
+    parties = Parties.of(tmp_path, config("statistics"))
+    guard = parties.courier.guards[1]
+    nasty = "no\x1b[2J\nRound 3 of 3 is released" + "!" * 10_000
+
+    def says(raw: bytes) -> bytes:
+        return signed(guard.identity, Reply(digest_of(raw), nasty))
+
+    guard.handle = says  # type: ignore[method-assign]
+    with pytest.raises(ProtocolFault) as error:
+        parties.hub().run()
+    assert error.value.what.isprintable()
+    assert len(error.value.what) < 400
+    parties.close()
+
+
+def test_a_silo_that_forgot_a_round_that_was_never_released_is_noticed(tmp_path: Path) -> None:
+    parties = until(tmp_path, KEYS, 2)
+    parties.close()
+    shutil.copytree(tmp_path / "north", tmp_path / "backup")
+    for silo in range(3):
+        parties.restart(silo)
+    parties.courier.meddling = until_phase(parties, SHARES, 3)  # begun by all, and given up
+    with pytest.raises(Stopped):
+        parties.hub().run()
+    parties.close()
+    assert intents(parties, 0) == 3
+    shutil.rmtree(tmp_path / "north")
+    shutil.copytree(tmp_path / "backup", tmp_path / "north")
+    for silo in range(3):
+        parties.restart(silo)
+    assert intents(parties, 0) == 1
+    parties.courier.meddling = None
+    with pytest.raises(ProtocolFault, match="silo-0 has forgotten"):
+        parties.hub().run()
+    parties.close()
+
+
+def test_requests_without_end_do_not_fill_the_disk_of_a_silo(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guard_log, "MAX_BYTES", 2000)
+    parties = Parties.of(tmp_path, config("statistics"))
+    guard = parties.courier.guards[0]
+    for number in range(200):
+        guard.handle(number.to_bytes(2, "big"))
+    parties.close()
+    files = {path.name: path.stat().st_size for path in (tmp_path / "north").glob(f"{FILE}*")}
+    assert files.keys() <= {FILE, FILE + guard_log.EARLIER}
+    assert sum(files.values()) < 3 * 2000
+    assert sum(1 for _ in (tmp_path / "north").rglob("*")) < 10

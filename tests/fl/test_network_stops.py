@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from privplan.accountant.errors import MissingParty, ProtocolFault
 from privplan.accountant.records import RoundIntent, RoundRelease
-from privplan.audit.edits import edits_of
 from privplan.audit.verify import verify
-from privplan.fl.log import read
 from privplan.fl.network.wire import (
     CONFIRM,
     FINISH,
@@ -28,41 +27,16 @@ from privplan.fl.network.wire import (
 
 from ..cases import for_each
 from ..sweeps import sweep
+from .network_logs import records_of, require_sound_logs
 from .network_parties import Loopback, Parties, config
 
 ROUNDS = 3
 
 
-def of(folder: Path, kind: type[Any]) -> list[Any]:
-    return [line.record for line in read(folder) if isinstance(line.record, kind)]
-
-
 def require_sound(parties: Parties) -> None:
     """Require what holds of every run over a network, however often somebody was killed."""
-    server = parties.run_folder(None)
-    assert verify(server).complete
-    released = {each.round for each in of(server, RoundRelease)}
-    begun = {each.round for each in of(server, RoundIntent)}
-    models = {each.round: each.model_out for each in of(server, RoundRelease)}
-    starts = {each.round: each.model_in for each in of(server, RoundIntent)}
-    for silo in range(3):
-        folder = parties.run_folder(silo)
-        assert verify(folder).complete
-        assert edits_of(folder) == ()
-        intents, releases = of(folder, RoundIntent), of(folder, RoundRelease)
-        assert len(intents) == len({each.round for each in intents})
-        assert {each.round for each in intents} >= begun >= released
-        assert {each.round for each in releases} <= released
-        for each in releases:
-            assert each.model_out == models[each.round]
-            (intent,) = [one for one in intents if one.round == each.round]
-            assert intent.model_in == starts[each.round]
-        drawn = [each for release in releases for each in release.streams]
-        for number, one in enumerate(drawn):  # no byte of a stream twice
-            for other in drawn[:number]:
-                apart = one.first >= other.last or other.first >= one.last
-                assert one.stream != other.stream or apart
-    assert edits_of(server) == ()
+    silos = [parties.run_folder(silo) for silo in range(3)]
+    require_sound_logs(parties.run_folder(None), silos)
 
 
 class Killing(Loopback):
@@ -135,7 +109,7 @@ def test_a_silo_that_says_no_hello_keeps_all_from_beginning(tmp_path: Path) -> N
     courier.kill_at(parties, 2, HELLO, after=False)
     with pytest.raises(MissingParty, match="east did not say hello"):
         parties.hub().run()
-    assert of(parties.run_folder(None), RoundIntent) == []
+    assert records_of(parties.run_folder(None), RoundIntent) == []
     parties.restart(2)
     assert parties.hub().run().rounds == ROUNDS
     parties.close()
@@ -184,6 +158,52 @@ def test_a_server_that_is_killed_goes_on(tmp_path: Path, phase: str) -> None:
     require_sound(parties)
 
 
+@for_each("starts", [1, 2])
+def test_a_server_that_was_restored_from_a_backup_makes_no_round_again(
+    tmp_path: Path, starts: int
+) -> None:
+    folder = tmp_path / str(starts)
+    text = config("fedpower-power").replace("rounds = 3", "rounds = 6")
+    parties = Parties.of(folder, text)
+
+    def stop_at(number: int) -> None:
+        def stop(_: int, raw: bytes) -> bytes:
+            request = opened(parties.plan.server, Request, raw)
+            if (request.phase, request.round) == (WORDS, number):
+                raise ServerKilled
+            return raw
+
+        parties.courier.meddling = stop
+        with pytest.raises(ServerKilled):
+            parties.hub().run()
+
+    stop_at(2)
+    shutil.copytree(folder / "server", folder / "backup")
+    for number in range(starts):  # what they release, the copy knows nothing of
+        stop_at(4 + number)
+    known = {each.round: each for each in records_of(parties.run_folder(None), RoundRelease)}
+    shutil.rmtree(folder / "server")
+    (folder / "backup").rename(folder / "server")
+    parties.courier.meddling = None
+    for _ in range(starts):
+        with contextlib.suppress(ProtocolFault):  # "a start of the server that has been"
+            parties.hub().run()
+    hub = parties.hub()
+    if not hub.closed:
+        hub.run()
+    parties.close()
+    if starts == 1:  # guards still have what they gave out, and give the same bytes again
+        require_sound(parties)
+    for each in records_of(parties.run_folder(None), RoundRelease):
+        if each.round in known:
+            assert each.model_out == known[each.round].model_out
+    begun = [
+        [each.round for each in records_of(parties.run_folder(silo), RoundIntent)]
+        for silo in range(3)
+    ]
+    assert begun == [[1, 2, 3, 4, 5, 6]] * 3
+
+
 def test_rounds_may_do_without_as_many_silos_as_was_planned(tmp_path: Path) -> None:
     masked = 'aggregation = "masked"'
     text = config("fedpower-power").replace(masked, f"{masked}\ndropouts = 1")
@@ -193,9 +213,35 @@ def test_rounds_may_do_without_as_many_silos_as_was_planned(tmp_path: Path) -> N
     courier.kill_at(parties, 1, WORDS, after=False)
     result = parties.hub().run()
     assert result.rounds == ROUNDS
-    shares = [each.shares for each in of(parties.run_folder(None), RoundRelease)]
+    shares = [each.shares for each in records_of(parties.run_folder(None), RoundRelease)]
     assert shares == [3, 2, 2]
     parties.close()
+
+
+AWAY = [KEYS, SHARES, WORDS, CONFIRM, RECOVER]
+
+
+@for_each("phase", sweep(AWAY, quick=3))
+def test_a_silo_that_was_away_takes_part_in_the_next_round_of_the_same_start(
+    tmp_path: Path, phase: str
+) -> None:
+    masked = 'aggregation = "masked"'
+    text = config("fedpower-power").replace(masked, f"{masked}\ndropouts = 1")
+    parties = Parties.of(tmp_path / phase, text)
+
+    def lost(silo: int, raw: bytes) -> bytes | None:
+        request = opened(parties.plan.server, Request, raw)
+        return None if (silo, request.phase, request.round) == (1, phase, 2) else raw
+
+    parties.courier.meddling = lost
+    assert parties.hub().run().rounds == ROUNDS
+    parties.close()
+    require_sound(parties)
+    shares = [each.shares for each in records_of(parties.run_folder(None), RoundRelease)]
+    assert shares == [3, 3 if phase in (CONFIRM, RECOVER) else 2, 3]
+    # What it missed are round 2, and with its first request the end of round 1.
+    released = [each.round for each in records_of(parties.run_folder(1), RoundRelease)]
+    assert released == ([3] if phase == KEYS else [1, 3])
 
 
 def test_a_hub_that_repeats_or_reorders_learns_nothing_more(tmp_path: Path) -> None:
