@@ -179,10 +179,12 @@ def status(_: typer.Context, asked: FolderRequest) -> Report:
         from ...fl.network.silo_status import SiloStatus
 
         seen = SiloStatus.of(Path(asked.folder))
-    left = "unknown" if seen.planned is None else str(seen.planned - seen.spent)
+    left = f"{(seen.planned or 0) - seen.spent} rounds"
+    if seen.planned is None:
+        left = "all: the server has not asked for anything yet"
     rows = [
         ("spent", f"{seen.spent} rounds, of which {seen.released} were released"),
-        ("left", "none: the run is closed" if seen.closed else f"{left} rounds"),
+        ("left", "none: the run is closed" if seen.closed else left),
         *((f"epsilon {who}", f"{value:.6g} so far") for who, value in seen.epsilon.items()),
         ("refused", f"{seen.refused} requests"),
         *(("last", plain(line)) for line in seen.last),

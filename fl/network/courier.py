@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeVar
 
 from ...accountant.errors import ProtocolFault
+from .pending_task import Backoff
 from .plan import NetworkPlan
 from .wire import Reply, digest_of, opened
 
 T = TypeVar("T")
 
-_POLL_SECONDS: Final = 0.02
 _LOOK_SECONDS: Final = 0.5
 """How often the server looks which nodes are there."""
 
@@ -64,7 +64,7 @@ class Courier:
             with contextlib.suppress(NotCarried):
                 self._ask(exchange)
                 self._hear(exchange)
-            time.sleep(_POLL_SECONDS)
+            time.sleep(exchange.backoff.seconds())
         self._strangers |= exchange.tried - set(self._node_of.values())
         return exchange.replies
 
@@ -106,6 +106,7 @@ class Courier:
             return
         names = list(exchange.waiting)
         for name, raw in within(exchange.end, lambda: self._network.pull(names)):
+            exchange.backoff.restart()
             node = exchange.waiting.pop(name, None)
             if node is None:
                 continue
@@ -147,6 +148,7 @@ class _Exchange:
     pause: dict[int, float] = field(default_factory=dict)
     waiting: dict[str, int] = field(default_factory=dict)
     replies: dict[int, bytes] = field(default_factory=dict)
+    backoff: Backoff = field(default_factory=Backoff)
 
 
 def within(end: float, call: Callable[[], T]) -> T:

@@ -228,6 +228,7 @@ class Demonstration:
         environment = {
             **os.environ,
             "FLWR_HOME": str(self.folder / "home"),
+            "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.1",
             "FLWR_TELEMETRY_ENABLED": "0",
             "OPENBLAS_NUM_THREADS": "1",
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",

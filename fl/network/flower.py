@@ -18,27 +18,29 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from ...accountant.errors import MissingExtra, ProtocolFault
-from ...accountant.regular_file import regular_content
-from ..files import atomic
 from .courier import Courier, NotCarried
 from .guard_log import SERVER_FILE, GuardLog
 from .hub import Hub
+from .pending_task import Backoff, PendingTask
 from .plan import NetworkPlan
 
 try:
     import httpx
-    from flwr.app import Array, ArrayRecord, Message, RecordDict
+    from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
     from flwr.app.error import Error
+    from flwr.app.message.message import make_message
     from flwr.common.constant import ErrorCode, SubStatus
+    from flwr.common.serde import metadata_from_proto
     from flwr.proto.node_pb2 import Node
     from flwr.proto.runtime_pb2 import (
         AcquireTaskRequest,
         PullAppMessagesRequest,
+        PullAppMessagesResponse,
         PullTaskInputRequest,
         SendTaskHeartbeatRequest,
     )
@@ -69,15 +71,12 @@ except ImportError:
 PAYLOAD: Final = "privplan"
 """The name under which our bytes stand in a message of Flower."""
 
-TASK_FILE: Final = "task.token"
-"""The task that was fetched and is not done: its token, which a restarted guard finishes."""
-
-_POLL_SECONDS: Final = 0.02
 _RETRY_SECONDS: Final = 0.5
 _TRIES: Final = 2
 _HEARTBEAT_SECONDS: Final = 10.0
-_MAX_TOKEN_BYTES: Final = 2**16
 _RAW: Final = "privplan.bytes"
+_LONGEST_OBJECT: Final = 2**20
+"""Bytes: each object of a message is a request of its own at every hop."""
 _LEFT_BEHIND: Final = (
     "A task of the guard that was killed cannot be finished; if the supernode takes nothing more, "
     "start it again."
@@ -88,7 +87,12 @@ Note = Callable[[str], None]
 
 
 def packed(raw: bytes) -> RecordDict:
-    """Return bytes as the content of a message of Flower."""
+    """Return bytes as the content of a message of Flower.
+
+    A short one is one object, and a long one an array, which Flower carries in parts.
+    """
+    if len(raw) <= _LONGEST_OBJECT:
+        return RecordDict({PAYLOAD: ConfigRecord({PAYLOAD: raw})})
     array = Array(dtype="uint8", shape=(len(raw),), stype=_RAW, data=raw)
     return RecordDict({PAYLOAD: ArrayRecord({PAYLOAD: array})})
 
@@ -96,14 +100,15 @@ def packed(raw: bytes) -> RecordDict:
 def unpacked(content: RecordDict) -> bytes:
     """Return the bytes in such a content; `ProtocolFault` for any other."""
     record = content.get(PAYLOAD)
-    array = record.get(PAYLOAD) if isinstance(record, ArrayRecord) else None
-    if array is None or not isinstance(array.data, bytes):
+    held = record.get(PAYLOAD) if isinstance(record, (ArrayRecord, ConfigRecord)) else None
+    raw = held.data if isinstance(held, Array) else held
+    if not isinstance(raw, bytes):
         raise ProtocolFault(
             "A message of Flower holds nothing for a guard.",
             "Somebody else sent it.",
             "Start the application that privplan flower init has written.",
         )
-    return array.data
+    return raw
 
 
 # --- at a silo ------------------------------------------------------------------------------------
@@ -119,9 +124,9 @@ def serve(
 ) -> None:
     """Fetch tasks from a supernode at `address`, and answer each by `handle`, until `stop` is set.
 
-    `secret` is that of `--superexec-auth-secret-file`; `folder` keeps the token of a task until it
-    is done.  What was fetched before and is not done is finished first.  `note` is told in a
-    sentence what the network did not carry.
+    `secret` is that of `--superexec-auth-secret-file`; `folder` keeps a task until it is done.
+    What was fetched before and is not done is finished first.  `note` is told in a sentence what
+    the network did not carry.
     """
     executor = _Executor(handle, address, folder, note)
     executor.finish_pending()
@@ -133,6 +138,7 @@ def serve(
         ),
     )
     wanted = AcquireTaskRequest(supported_task_types=[TaskType.CLIENT_APP], agentapp_fab_hashes=[])
+    backoff = Backoff()
     while not stop.is_set():
         try:
             got = boss.AcquireTask(wanted)
@@ -140,9 +146,10 @@ def serve(
             stop.wait(_RETRY_SECONDS)
             continue
         if not (got.HasField("task") and got.token):
-            stop.wait(_POLL_SECONDS)
+            stop.wait(backoff.seconds())
             continue
-        executor.work(got.token)
+        executor.work(PendingTask(got.token))
+        backoff.restart()
     boss.close()
 
 
@@ -155,55 +162,47 @@ class _Executor:
 
     def finish_pending(self) -> None:
         """Finish the task that a guard which was killed has left, if its supernode still has it."""
-        path = self._folder / TASK_FILE
-        if path.exists():
-            token = ""
-            with contextlib.suppress(OSError, UnicodeDecodeError):
-                token = regular_content(path, _MAX_TOKEN_BYTES, within=self._folder).decode()
-            if token and not self.work(token):
-                self._note(_LEFT_BEHIND)
-            path.unlink(missing_ok=True)
+        task = PendingTask.kept_in(self._folder)
+        if task is not None and not self.work(task):
+            self._note(_LEFT_BEHIND)
+        PendingTask.forget(self._folder)
 
-    def work(self, token: str) -> bool:
+    def work(self, task: PendingTask) -> bool:
         """Fetch the message of a task, answer it, and say that the task is done.
 
-        Returns whether there was a message.
-
-        Where the message was fetched before, by a guard that was killed, the token is left to
-        lapse: by that its supernode notices.  A task that were done without an answer would have
-        the supernode wait for one without end.
+        Returns whether there was a message.  Where it is lost the token is left to lapse: by that
+        its supernode notices.  A task that were done without an answer would have the supernode
+        wait for one without end.
         """
-        with contextlib.suppress(OSError):  # of a full disk the guard says so in its answer
-            atomic.write(self._folder / TASK_FILE, token.encode(), private=True)
+        task.keep(self._folder)
         client = _client(
             self._address,
             RuntimeVersionHttpInterceptor(component_name="flwr-clientapp"),
-            RuntimeTokenHttpInterceptor(token),
+            RuntimeTokenHttpInterceptor(task.token),
         )
         try:
             with _heartbeats(client):
-                return self._exchange(client)
+                return self._exchange(task, client)
         finally:
-            (self._folder / TASK_FILE).unlink(missing_ok=True)
+            PendingTask.forget(self._folder)
             client.close()
 
-    def _exchange(self, client: RuntimeHttpClient) -> bool:
+    def _exchange(self, task: PendingTask, client: RuntimeHttpClient) -> bool:
         """Fetch a message and answer it; whatever the network brings, the guard goes on.
 
         Where nothing can be fetched or given, the server waits no longer than its limit.
         """
         try:
-            fetched = _message_of_task(client)
+            message = _message_of(task, client, self._folder)
         except Exception as error:
             self._note(f"A task brought no message ({type(error).__name__}).")
             return False
-        if fetched is None:
+        if message is None:
             self._note("A task brought no message: it was fetched before.")
             return False
-        message, whose = fetched
-        answer = self._answered(message)
+        answer, about = self._answered(message), message.metadata
         try:
-            push_message(client, answer, whose)
+            push_message(client, answer, _NodeAndRun(about.dst_node_id, about.run_id))
             push_task_output(client, None, SubStatus.COMPLETED, "")
         except Exception as error:
             self._note(f"An answer did not reach the supernode ({type(error).__name__}).")
@@ -211,7 +210,7 @@ class _Executor:
 
     def _answered(self, message: Message) -> Message:
         try:
-            request = unpacked(message.content if message.has_content() else RecordDict())
+            request = _request_in(message)
         except ProtocolFault as error:  # of somebody else than our server
             self._note(error.what)
             reason = Error(code=ErrorCode.CLIENT_APP_RAISED_EXCEPTION, reason=error.what)
@@ -227,30 +226,38 @@ class _NodeAndRun:
     run_id: int
 
 
-def _message_of_task(client: RuntimeHttpClient) -> tuple[Message, _NodeAndRun] | None:
-    """Return the message of a task, and whose it is; None where it was fetched before.
+def _message_of(task: PendingTask, client: RuntimeHttpClient, folder: Path) -> Message | None:
+    """Return the message of a task, and keep it; None where it is lost.
 
-    The bundle that comes with the task is not looked at.
+    A supernode says once which message it is, and what is in it until that is confirmed.  Of
+    somebody else's message nothing is kept.  The bundle that comes with the task is not looked at.
     """
-    with contextlib.suppress(httpx.HTTPStatusError):  # a killed guard may have begun the task
-        client.PullTaskInput(PullTaskInputRequest())
-    pulled = client.PullMessages(PullAppMessagesRequest())
-    if not pulled.messages_list:
-        return None
-    about, tree = pulled.messages_list[0].metadata, pulled.message_object_trees[0]
-    whose = _NodeAndRun(about.dst_node_id, about.run_id)
-    node = Node(node_id=whose.node_id)
-    message = pull_and_inflate_object_from_tree(
-        tree,
-        make_pull_object_fn_protobuf(client.PullObject, node, whose.run_id),
-        make_confirm_message_received_fn_protobuf(
-            client.ConfirmMessageReceived, node, whose.run_id
-        ),
-        return_type=Message,
-    )
+    if not task.about:
+        with contextlib.suppress(httpx.HTTPStatusError):  # a killed guard may have begun the task
+            client.PullTaskInput(PullTaskInputRequest())
+        pulled = client.PullMessages(PullAppMessagesRequest())
+        if not pulled.messages_list:
+            return None
+        task = replace(task, about=pulled.SerializeToString()).keep(folder)
+    pulled = PullAppMessagesResponse.FromString(task.about)
+    about, name = pulled.messages_list[0].metadata, pulled.message_object_trees[0].object_id
+    of_node = Node(node_id=about.dst_node_id), about.run_id
+    if task.content:
+        message = make_message(metadata_from_proto(about), packed(task.content))
+    else:
+        pull = make_pull_object_fn_protobuf(client.PullObject, *of_node)
+        tree = pulled.message_object_trees[0]
+        message = pull_and_inflate_object_from_tree(tree, pull, lambda _: None, return_type=Message)
+        with contextlib.suppress(ProtocolFault):
+            replace(task, content=_request_in(message)).keep(folder)
+    make_confirm_message_received_fn_protobuf(client.ConfirmMessageReceived, *of_node)(name)
     # The name of a message is that of its objects, which its metadata lack so far.
-    message.metadata.__dict__["_message_id"] = tree.object_id
-    return message, whose
+    message.metadata.__dict__["_message_id"] = name
+    return message
+
+
+def _request_in(message: Message) -> bytes:
+    return unpacked(message.content if message.has_content() else RecordDict())
 
 
 @contextmanager
@@ -286,10 +293,10 @@ def _client(address: str, *interceptors: Any) -> RuntimeHttpClient:
     )
 
 
-def supernode(arguments: list[str], idle_seconds: float = _POLL_SECONDS) -> None:
-    """Be Flower's supernode, and never sleep longer than so while nothing is to be done.
+def supernode(arguments: list[str]) -> None:
+    """Be Flower's supernode, which looks for messages the more often the shorter it has waited.
 
-    As it is, it looks for messages every three seconds, which is most of an exchange.
+    As it is, it does so every three seconds, which is most of an exchange.
     """
     import sys
     from types import SimpleNamespace
@@ -297,8 +304,13 @@ def supernode(arguments: list[str], idle_seconds: float = _POLL_SECONDS) -> None
     from flwr.supernode import start_client_internal
     from flwr.supernode.cli.flower_supernode import flower_supernode
 
+    backoff, reasons = Backoff(), [0.0]
+
     def nap(seconds: float) -> None:
-        time.sleep(min(seconds, idle_seconds))
+        if seconds != reasons[-1]:  # it waits for a message, or for its answer: not as before
+            reasons[:] = [seconds]
+            backoff.restart()
+        time.sleep(min(seconds, backoff.seconds()))
 
     clock = {name: getattr(time, name) for name in ("time", "monotonic", "perf_counter")}
     start_client_internal.time = SimpleNamespace(sleep=nap, **clock)
@@ -373,24 +385,9 @@ def server_app() -> ServerApp:
             log.write("said", sentence=sentence)
 
         try:
-            _make_run(Hub(plan, folder, Courier(FlowerNodes(grid), plan), tell=say), say)
+            Hub(plan, folder, Courier(FlowerNodes(grid), plan), tell=say).run_to_the_end()
         except BaseException as error:
             log.write("stopped", why=getattr(error, "what", type(error).__name__))
             raise
 
     return app
-
-
-def _make_run(hub: Hub, say: Note) -> None:
-    """Make a run, or go on with it, or tell the silos once more that it is closed."""
-
-    def measured(measurement: Any, rounds: int) -> None:
-        epsilon = max(measurement.epsilon.values(), default=None)
-        spent = "" if epsilon is None else f", epsilon {epsilon:.4g} so far"
-        say(f"Round {measurement.round} of {rounds} is released{spent}.")
-
-    if hub.closed:
-        hub.tell_again()
-        say("The run is closed, and the silos were told so.")
-    else:
-        hub.run(measured)

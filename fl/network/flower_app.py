@@ -8,7 +8,9 @@ APP/server/        the server's key, its log and its odometer: in no bundle
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -96,31 +98,18 @@ def write_app(
             "Every silo is known by its key.",
             "Give --silo NAME=KEY for each of them.",
         )
+    keys = tuple(SiloKey(name, silos[name]) for name in named or silos)
     folder = state_folder(app / SERVER_FOLDER)
     server = identity_in(folder, make=True)
-    keys = tuple(SiloKey(name, silos[name]) for name in named or silos)
     draft = NetworkPlan(
         shared, schema, code_version(), {}, server.public, keys, seconds, insecure=insecure
     )
-    settings = configuration_of(draft, folder).settings
-    prepared = prepare(settings, seat=planning_seat(party(SERVER, draft, ""), draft.roster))
-    if prepared.opening.population.silos != len(keys):
-        raise InvalidInput(
-            f"The configuration has {prepared.opening.population.silos} silos, and keys were given "
-            f"of {len(keys)}.",
-            "Every silo is known by its key.",
-            "Give --silo NAME=KEY for each of them.",
-        )
-    plan = NetworkPlan(
-        shared,
-        schema,
-        code_version(),
-        promise_of(prepared),
-        server.public,
-        keys,
-        seconds,
-        insecure=insecure,
-    )
+    try:
+        promise = _promise_of(draft, folder)
+    except BaseException:
+        shutil.rmtree(app, ignore_errors=True)  # nobody knows yet of the key that was made in it
+        raise
+    plan = replace(draft, promise=promise)
     plan.write(app / PLAN_FILE)
     package = app / BUNDLE_FOLDER / PACKAGE
     package.mkdir(parents=True)
@@ -134,3 +123,17 @@ def write_app(
     atomic.write(package / "server.py", _SERVER.encode())
     atomic.write(package / "client.py", _CLIENT.encode())
     return plan
+
+
+def _promise_of(draft: NetworkPlan, folder: Path) -> Mapping[str, str]:
+    """Return what the run of a plan promises, and require as many silos as it has keys."""
+    settings = configuration_of(draft, folder).settings
+    prepared = prepare(settings, seat=planning_seat(party(SERVER, draft, ""), draft.roster))
+    if prepared.opening.population.silos != len(draft.silos):
+        raise InvalidInput(
+            f"The configuration has {prepared.opening.population.silos} silos, and keys were given "
+            f"of {len(draft.silos)}.",
+            "Every silo is known by its key.",
+            "Give --silo NAME=KEY for each of them.",
+        )
+    return promise_of(prepared)

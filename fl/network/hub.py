@@ -17,7 +17,7 @@ from typing import Final, Protocol
 from ...accountant.errors import InvalidInput, MissingParty, ProtocolFault
 from ..parties.network import SERVER, silo_name
 from ..running.begin_or_resume import ReadyRun, ready_new_run, ready_to_resume
-from ..running.checkpoint import Checkpoint
+from ..running.checkpoint import Checkpoint, RoundMeasurement
 from ..running.folder import is_new_or_empty
 from ..running.interruption import sigterm_as_interrupt
 from ..running.log_progress import read_log_progress
@@ -80,7 +80,7 @@ class Hub:
         self._configuration = configuration_of(plan, self.folder)
         self._run_folder = self.folder / RUN_FOLDER
         self._dropouts = self._configuration.settings.security.dropouts
-        self._starts = Starts()
+        self._starts, self._asks = Starts(), False
         require_same_promise(plan, self._prepared())
 
     def run(self, report: Report | None = None) -> RunResult:
@@ -107,6 +107,26 @@ class Hub:
             self._finish(seat)
             self._tell(f"The run is closed after {result.rounds} rounds.")
             return result
+
+    def run_to_the_end(self) -> None:
+        """Make the run, or go on with it, and tell how far it came; raises what `run` raises.
+
+        Where it is closed the silos are told so once more.
+        """
+        if self.closed:
+            self.tell_again()
+            self._tell("The run is closed, and the silos were told so.")
+        else:
+            self.run(self._measured)
+
+    def _measured(self, measurement: RoundMeasurement, rounds: int) -> None:
+        epsilon = max(measurement.epsilon.values(), default=None)
+        spent = "" if epsilon is None else f", epsilon {epsilon:.4g} so far"
+        number = measurement.round
+        if self._asks:
+            self._tell(f"Round {number} of {rounds} is released{spent}.")
+        else:  # of an earlier start, which did not come to measure it
+            self._tell(f"The run goes on behind round {number} of {rounds}{spent}.")
 
     def tell_again(self) -> None:
         """Tell the silos of a run that is closed here that it is done."""
@@ -228,6 +248,7 @@ class Hub:
             )
             for silo, each in asked.items()
         }
+        self._asks = True
         self._tell(f"Round {number}, {phase}: waiting for {len(requests)} silos.")
         came = self._courier.carry(requests, self.plan.seconds)
         replies = {}

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from privplan.accountant.errors import ProtocolFault
+from privplan.fl.network.pending_task import TASK_FILE, PendingTask
 
 from .extras import needs
 
@@ -92,9 +93,9 @@ def stop() -> Iterator[threading.Event]:
 def test_a_guard_goes_on_whatever_a_supernode_answers(
     status: int, body: bytes, tmp_path: Path, stop: threading.Event
 ) -> None:
-    from privplan.fl.network.flower import TASK_FILE, serve
+    from privplan.fl.network.flower import serve
 
-    (tmp_path / TASK_FILE).write_text("a token of long ago")
+    PendingTask("a token of long ago").keep(tmp_path)
     supernode, notes = Supernode(status, body), list[str]()
     asked: list[bytes] = []
 
@@ -143,3 +144,72 @@ def test_a_message_of_somebody_else_is_refused() -> None:
     failed = Message(Error(1, "x"), reply_to=asked)
     assert executor._answered(failed).has_error()
     assert len(notes) == 4
+
+
+class Handing:
+    """A supernode that hands out a message of one object, each thing once as Flower does."""
+
+    def __init__(self, content: bytes) -> None:
+        from flwr.app import Message
+        from flwr.common.serde import message_to_proto
+        from flwr.proto.runtime_pb2 import PullAppMessagesResponse
+        from flwr.supercore.inflatable.inflatable_object import (
+            get_all_nested_objects,
+            get_object_tree,
+        )
+
+        from privplan.fl.network.flower import packed
+
+        self.message = Message(packed(content), dst_node_id=5, message_type="query")
+        self.objects = get_all_nested_objects(self.message)
+        self.pulled = PullAppMessagesResponse(
+            messages_list=[message_to_proto(self.message)],
+            message_object_trees=[get_object_tree(self.message)],
+        )
+        self.confirmed = 0
+
+    def PullTaskInput(self, _: Any) -> None:  # noqa: N802
+        pass
+
+    def PullMessages(self, _: Any) -> Any:  # noqa: N802
+        from flwr.proto.runtime_pb2 import PullAppMessagesResponse
+
+        handed, self.pulled = self.pulled, PullAppMessagesResponse()
+        return handed
+
+    def PullObject(self, asked: Any) -> Any:  # noqa: N802
+        from flwr.proto.message_pb2 import PullObjectResponse
+
+        content = self.objects[asked.object_id].deflate()
+        return PullObjectResponse(object_found=True, object_available=True, object_content=content)
+
+    def ConfirmMessageReceived(self, _: Any) -> None:  # noqa: N802
+        self.confirmed += 1
+        self.objects.clear()
+
+
+def test_a_guard_that_was_killed_has_kept_the_message_of_its_task(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from privplan.fl.network.flower import _message_of, unpacked
+
+    supernode, task = Handing(b"a request"), PendingTask("token")
+
+    def killed(_: Any) -> None:
+        raise KeyboardInterrupt
+
+    for name in ("PullObject", "ConfirmMessageReceived"):
+        monkeypatch.setattr(supernode, name, killed)
+        with pytest.raises(KeyboardInterrupt):
+            _message_of(task, supernode, tmp_path)  # type: ignore[arg-type]
+        monkeypatch.undo()
+        kept = PendingTask.kept_in(tmp_path)
+        assert kept is not None
+        task = kept
+    for _ in range(2):  # and where it was killed before it had answered
+        message = _message_of(task, supernode, tmp_path)  # type: ignore[arg-type]
+        assert message is not None
+        assert unpacked(message.content) == b"a request"
+        assert message.metadata.message_id == supernode.message.object_id
+        assert message.metadata.dst_node_id == 5
+    assert _message_of(PendingTask("other"), supernode, tmp_path) is None  # type: ignore[arg-type]

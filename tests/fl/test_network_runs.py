@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 import privplan as pp
 from privplan.accountant.errors import InvalidInput, PrivplanError
-from privplan.accountant.records import RoundIntent, RoundRelease, RunOpen
-from privplan.audit.edits import edits_of
 from privplan.audit.hazards import RULES
-from privplan.audit.verify import verify
-from privplan.fl.log import read
 from privplan.fl.network.hub import Hub
 from privplan.fl.network.planned_run import HeldRecords
 from privplan.fl.settings.toml_file import parse
 
 from ..cases import for_each
 from .network_parties import Parties, config
+from .same_runs import require_same_run
 
 RUNS = [
     ("statistics", "masked", 1),
@@ -34,10 +30,6 @@ RUNS = [
     pytest.param("uldp-naive", "masked", 3, marks=pytest.mark.slow),
     pytest.param("fedpower-one-shot", "masked", 1, marks=pytest.mark.slow),
 ]
-
-
-def records_of(folder: Path, kind: type[Any]) -> list[Any]:
-    return [line.record for line in read(folder) if isinstance(line.record, kind)]
 
 
 @for_each(("system", "aggregation", "rounds"), RUNS)
@@ -53,31 +45,8 @@ def test_vectors_models_facts_and_epsilon_are_those_of_one_process(
     assert result.rounds == whole.result.rounds == rounds
     for who, proven in result.guarantees.items():
         assert proven.epsilon == whole.guarantees[who].epsilon
-    assert result.measured == whole.result.measured
-    of_whole = records_of(whole.folder, RoundRelease)
-    for silo in (None, 0, 1, 2):
-        folder = parties.run_folder(silo)
-        assert verify(folder).complete
-        assert edits_of(folder) == ()
-        assert records_of(folder, RoundIntent) == records_of(whole.folder, RoundIntent)
-        for own, every in zip(records_of(folder, RoundRelease), of_whole, strict=True):
-            assert (own.model_out, own.aggregate, own.state_out, own.shares, own.draws) == (
-                *(every.model_out, every.aggregate, every.state_out, every.shares, every.draws),
-            )
-            assert own.drawn_here == int(silo is not None)
-        (opened,) = records_of(folder, RunOpen)
-        assert opened.party is not None
-        assert opened.party.silo == silo
-        assert opened.party.plan == parties.plan.digest.hex()
-    # The silos' streams together are those of the run in one process: nobody else drew.
-    drawn = {
-        (number, stream)
-        for silo in range(3)
-        for number, own in enumerate(records_of(parties.run_folder(silo), RoundRelease))
-        for stream in own.streams
-    }
-    assert drawn == {(n, each) for n, every in enumerate(of_whole) for each in every.streams}
-    assert all(not own.streams for own in records_of(parties.run_folder(None), RoundRelease))
+    silos = [parties.run_folder(silo) for silo in range(3)]
+    require_same_run(parties.run_folder(None), silos, whole.folder, parties.plan.digest)
 
 
 def test_a_masked_round_takes_five_exchanges_and_a_run_two_more(tmp_path: Path) -> None:

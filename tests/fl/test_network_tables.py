@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import privplan as pp
-from privplan.accountant.errors import InvalidInput
+from privplan.accountant.errors import InvalidInput, PrivplanError
 from privplan.audit.reconciliation import reconcile
 from privplan.fl.network.demo_hospitals import HOSPITALS, write_hospitals
 from privplan.fl.network.flower_app import PLAN_FILE, SERVER_FOLDER, write_app
@@ -77,3 +77,12 @@ def test_silos_are_those_that_the_configuration_names(tmp_path: Path) -> None:
     keys = {name: bytes([n]) * 32 for n, name in enumerate(("north", "south", "west"))}
     with pytest.raises(InvalidInput, match="names the silos north, south, east"):
         write_app(config, tmp_path / "app", keys)
+
+
+def test_what_cannot_be_planned_leaves_no_folder_behind(tmp_path: Path) -> None:
+    config = write_hospitals(tmp_path).read_text()
+    keys = {name: bytes([n]) * 32 for n, name in enumerate(HOSPITALS)}
+    with pytest.raises(PrivplanError):
+        write_app(config.replace("uldp-avg", "disco"), tmp_path / "app", keys)
+    assert not (tmp_path / "app").exists()
+    write_app(config, tmp_path / "app", keys)  # and so the folder may be named again
