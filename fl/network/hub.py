@@ -17,13 +17,13 @@ from typing import Final, Protocol
 from ...accountant.errors import InvalidInput, MissingParty, ProtocolFault
 from ..parties.network import SERVER, silo_name
 from ..running.begin_or_resume import ReadyRun, ready_new_run, ready_to_resume
-from ..running.checkpoint import Checkpoint
+from ..running.checkpoint import Checkpoint, RoundMeasurement
 from ..running.folder import is_new_or_empty
 from ..running.interruption import sigterm_as_interrupt
 from ..running.log_progress import read_log_progress
 from ..running.preparation import prepare
 from ..running.prepared_run import PreparedRun
-from ..running.run_records import RoundMeasurement, RunResult
+from ..running.run_records import RunResult
 from ..running.session import Report, execute
 from .journal import RUN_FOLDER, Journal, Starts, identity_in, state_folder
 from .plan import NetworkPlan, code_version
