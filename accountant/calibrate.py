@@ -91,7 +91,7 @@ class RiskAim:
         proven = Bounds(0.0, epsilon)
         return CertifiedValue(value, EngineCertificate(epsilon, 0.0, Answer(proven, ())))
 
-    def guarantee(self, event: ev.Event, best: CertifiedValue, lead: str) -> Guarantee:  # noqa: ARG002
+    def guarantee(self, event: ev.Event, best: CertifiedValue, lead: str) -> Guarantee:
         at = best.certificate.epsilon
         return account(event, epsilon=at, neighbours=self.relation, engine=self.engine)
 

@@ -108,10 +108,10 @@ class AdvantageTarget:
     def stricter(self) -> str:
         return "a smaller advantage"
 
-    def delta(self, epsilon: float) -> float:  # noqa: ARG002
+    def delta(self, epsilon: float) -> float:
         return self.value
 
-    def reached(self, epsilon: float, delta: Bounds) -> Bounds:  # noqa: ARG002
+    def reached(self, epsilon: float, delta: Bounds) -> Bounds:
         return delta
 
     def gap(self, risk: Bounds) -> float:
@@ -154,7 +154,7 @@ class BayesTarget:
         """The probability of error of whoever guesses by the prior alone."""
         return min(self.prior, 1.0 - self.prior)
 
-    def delta(self, epsilon: float) -> float:  # noqa: ARG002
+    def delta(self, epsilon: float) -> float:
         left = self.value / self.blind
         most = (self.blind - self.value) / self.blind
         # The margin is a share of delta or of what it leaves, and the rest rounds to multiples of
@@ -162,7 +162,7 @@ class BayesTarget:
         delta = most * (1.0 - 4.0 * ULP) - ROUNDING_MARGIN * min(most, left) - 8.0 * ULP * left
         return max(delta, 0.0)
 
-    def reached(self, epsilon: float, delta: Bounds) -> Bounds:  # noqa: ARG002
+    def reached(self, epsilon: float, delta: Bounds) -> Bounds:
         # The epsilon is a few units of rounding below the true one, where delta may be less still.
         least = self.blind * (1.0 - delta.upper) * (1.0 - 4.0 * ULP)
         most = self.blind * (1.0 - max(delta.lower - 64.0 * ULP, 0.0)) * (1.0 + 4.0 * ULP)

@@ -183,7 +183,7 @@ class PureCertifier:
 
     estimated_log_excess = coarse_log_excess
 
-    def tangent(self, parts: Composition, slope: float, largest: float) -> tuple[float, float]:  # noqa: ARG002
+    def tangent(self, parts: Composition, slope: float, largest: float) -> tuple[float, float]:
         """Return the target's epsilon: no other one is certified at delta 0."""
         return self._epsilon, slope * math.exp(self._epsilon)
 

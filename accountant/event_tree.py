@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Final
 
 from . import events as ev
@@ -129,3 +129,30 @@ def _descend(event: ev.Event, depth: int, seen: dict[int, int]) -> None:
     seen[id(event)] = depth
     for part in parts_of(event):
         _descend(part, depth + 1, seen)
+
+
+def with_less_noise(event: ev.Event, factor: float) -> ev.Event:
+    """Return an event of which every noise is divided by `factor`, 1 or above.
+
+    So are noise multipliers; a stated epsilon or rho is multiplied by it.  Rates, counts and deltas
+    stay.
+
+    >>> from privplan.accountant import events as ev
+    >>> with_less_noise(ev.Repeat(3, ev.Poisson(0.5, ev.Gaussian(2.0))), 2.0)
+    Repeat(count=3, event=Poisson(rate=0.5, event=Gaussian(noise_multiplier=1.0)))
+    """
+    changes: dict[str, object] = {}
+    for field in fields(event):
+        value = getattr(event, field.name)
+        if isinstance(value, ev.Event):
+            changes[field.name] = with_less_noise(value, factor)
+        elif isinstance(value, tuple):
+            changes[field.name] = tuple(
+                with_less_noise(each, factor) if isinstance(each, ev.Event) else each
+                for each in value
+            )
+        elif field.name == "noise_multiplier":
+            changes[field.name] = value / factor
+        elif field.name in ("epsilon", "rho"):
+            changes[field.name] = value * factor
+    return replace(event, **changes) if changes else event

@@ -24,13 +24,7 @@ from rich.console import Console
 from verdicts import Verdict, grid, progress, seconds, yes
 
 from privplan.audit.canaries import claim_tier, rehearse, robust_tier
-from privplan.fl.settings.schema import (
-    DataSettings,
-    PrivacySettings,
-    RunSettings,
-    Settings,
-    TrainingSettings,
-)
+from privplan.fl.settings import schema
 from privplan.fl.settings.toml_file import parse
 
 CANARY_COUNT = 100_000
@@ -48,13 +42,15 @@ curve of such a one, and "any" (Steinke) believes nothing. Time is that of the r
 tests together, in one process."""
 
 
-def settings(epsilon: float, rate: float, rounds: int) -> Settings:
+def settings(epsilon: float, rate: float, rounds: int) -> schema.Settings:
     """Return the run: every record is a user of its own."""
-    return Settings(
-        run=RunSettings(system="uldp-sgd", rounds=rounds),
-        data=DataSettings(name="breast-cancer", users=RECORD_COUNT, silos=1, allocation="uniform"),
-        privacy=PrivacySettings(epsilon=epsilon, sampling_rate=rate),
-        training=TrainingSettings(
+    return schema.Settings(
+        run=schema.RunSettings(system="uldp-sgd", rounds=rounds),
+        data=schema.DataSettings(
+            name="breast-cancer", users=RECORD_COUNT, silos=1, allocation="uniform"
+        ),
+        privacy=schema.PrivacySettings(epsilon=epsilon, sampling_rate=rate),
+        training=schema.TrainingSettings(
             weighting="records",
             clip=1.0,
             local_rate=0.5,

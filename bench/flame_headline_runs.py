@@ -88,17 +88,8 @@ def dealt(data: Records, seed: int, *, choosing: bool = False) -> Federation:
         return federation
     order = np.random.default_rng([seed, 3]).permutation(len(federation.labels))
     kept, out = np.split(order, [round(len(order) * (1.0 - _HELD_OUT))])
-    return replace(
-        federation,
-        features=federation.features[kept],
-        labels=federation.labels[kept],
-        user=federation.user[kept],
-        silo=federation.silo[kept],
-        test_features=federation.features[out],
-        test_labels=federation.labels[out],
-        absent_users=True,
-        empty_silos=True,
-    )
+    judged = {"test_features": federation.features[out], "test_labels": federation.labels[out]}
+    return replace(federation.only(kept), **judged)
 
 
 def configured(data: Records, case: Case, chosen: Chosen) -> Settings:

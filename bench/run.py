@@ -44,6 +44,7 @@ def main() -> None:
     import matrix_epsilons
     import membership
     import noise_removal
+    import observed_training
     import own_models
     import peers
     import risk
@@ -84,6 +85,7 @@ def main() -> None:
         *log.show(console, quick),
         *audit.show(console, quick),
         *training.show(console, quick),
+        *observed_training.show(console, quick),
         *own_models.show(console, quick),
         *secagg.show(console, quick),
         *shares.show(console),

@@ -36,7 +36,13 @@ TEXTS = sorted(
     for path in (ROOT / floor).rglob("*")
     if path.suffix in (".txt", ".j2")
 )
-LIBRARIES = {"opacus": "opacus", "opacus_observer": "opacus"}
+LIBRARIES = {
+    "opacus": "opacus",
+    "opacus_observer": "opacus",
+    "jax_privacy": "jax_privacy",
+    "flower": "flwr",
+    "flower_observer": "flwr",
+}
 """Adapters that cannot be imported without the library that they are for."""
 
 

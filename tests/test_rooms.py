@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import doctest
 import re
 import sys
@@ -148,6 +149,33 @@ def test_imports_are_seen_wherever_they_stand() -> None:
     assert "cli.reports.run" in imports()["cli.commands.run"]
     assert "accountant.guarantee" in imports()["cli.reports.run"]
     assert set(imports()) == set(modules())
+
+
+LISTED_FROM: Final = 5
+"""From so many files on, the docstring of a folder lists what lies where."""
+
+
+def names_listed(docstring: str) -> list[str]:
+    """Return the names before the colons of a docstring's list.
+
+    >>> names_listed("Sums.\\n\\n- `keys`, `masks`: see `shamir`.\\n- `paillier/`: sums.")
+    ['keys', 'masks', 'paillier/']
+    """
+    items = re.findall(r"^- (`[\w/]+`(?:,\s+`[\w/]+`)*):", docstring, flags=re.MULTILINE)
+    return [name for item in items for name in re.findall(r"`([\w/]+)`", item)]
+
+
+def test_a_folder_lists_what_lies_where() -> None:
+    """Every file and folder once, and nothing that is not there: who looks for one finds it."""
+    wrong = {}
+    for folder in sorted(ROOMS):
+        files = {path.stem for path in (ROOT / folder).glob("*.py")} - {"__init__", "__main__"}
+        inside = {f"{path.parent.name}/" for path in (ROOT / folder).glob("*/__init__.py")}
+        tree = ast.parse((ROOT / folder / "__init__.py").read_text(encoding="utf-8"))
+        found = names_listed(ast.get_docstring(tree) or "")
+        if len(files) >= LISTED_FROM and sorted(found) != sorted(files | inside):
+            wrong[folder] = sorted(set(found) ^ (files | inside)) or "twice"
+    assert wrong == {}
 
 
 ELSEWHERE: Final = frozenset({"amplification_bounds.py", "dp_event.py"})

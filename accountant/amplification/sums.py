@@ -19,6 +19,7 @@ its rounding are in `spectrum`.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -78,19 +79,16 @@ def log_expected_excess(
     >>> round(math.exp(log_expected_excess(np.array([-1.0, 1.0]), coin, 2)), 3)
     0.5
     """
-    law = _Law.of(values, log_masses, count)
-    if law is None:
-        return -math.inf
-    if not law.is_finite:
-        return math.inf
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+
+    def least(law: _Law) -> float:
         # Three upper bounds; the least counts, nan is ignored.
         tilt = law.centring_tilt()
         bounds = [law.log_chernoff(tilt), law.log_of_positive_parts()]
         bounds.append(_log_inverted(law, tilt, accuracy, max_points))
+        return min((each for each in bounds if not math.isnan(each)), default=math.inf)
+
     # Masses off by (1 + e) each: the n-fold product is off by at most (1 + e)^n.
-    allowed = count * mass_error * (1.0 + 1e-9)
-    return min((each for each in bounds if not math.isnan(each)), default=math.inf) + allowed
+    return _bound_of_law(values, log_masses, count, least) + count * mass_error * (1.0 + 1e-9)
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,13 +214,22 @@ def log_chernoff_excess(values: FloatArray, log_masses: FloatArray, count: int) 
 
     Source: Chernoff's bound; s+ <= e^(ts) / (e t).
     """
+    return _bound_of_law(
+        values, log_masses, count, lambda law: law.log_chernoff(law.centring_tilt())
+    )
+
+
+def _bound_of_law(
+    values: FloatArray, log_masses: FloatArray, count: int, bound: Callable[[_Law], float]
+) -> float:
+    """Return a bound for a law; -inf where no sum exceeds 0, infinite for too extreme values."""
     law = _Law.of(values, log_masses, count)
     if law is None:
         return -math.inf
     if not law.is_finite:
         return math.inf
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        return law.log_chernoff(law.centring_tilt())
+        return bound(law)
 
 
 def _log_inverted(law: _Law, tilt: float, accuracy: float, max_points: int) -> float:

@@ -1,4 +1,4 @@
-"""The largest loss of one release, in both directions: what epsilon is at delta 0.
+"""The largest loss of one release, sampled or not: pure epsilon, at delta 0, in both directions.
 
 With P and Q the outputs with the unit and without it, `added` bounds sup log P/Q and `removed`
 bounds sup log Q/P, over all data sets from above, and for one pair of data sets from below (0 where

@@ -37,7 +37,6 @@ from numbers import Real
 from typing import Final, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from .. import events as ev
 from .. import records, validate
@@ -45,7 +44,7 @@ from ..arrays import FloatArray, IntArray
 from ..errors import InvalidInput, Unsupported, kind_of
 from ..neighbours import Neighbours
 from .base import RoundDescription
-from .clip import MAX_SUM, Sparse, numbers
+from .clip import MAX_SUM, numbers
 from .gaussian import Gaussian
 from .round_ticket import Ticket
 
@@ -170,6 +169,11 @@ class BandedGaussian(Gaussian):
         return Gaussian(self.bound, wider, *rest)
 
     @property
+    def term_grid(self) -> float:
+        """The grid of `terms_alone`."""
+        return self.terms_alone.grid
+
+    @property
     def is_first(self) -> bool:
         """Whether the whole block is paid in this round."""
         return self.number == self.block.first
@@ -208,20 +212,6 @@ class BandedGaussian(Gaussian):
                 "Open the round with the intent of the mechanism that draws.",
             )
         super().check_ticket(ticket)
-
-    def total(self, rows: ArrayLike | Sparse, weights: ArrayLike | None = None) -> IntArray:
-        """Return the clipped sum of the rows, on the grid of `terms_alone`."""
-        return self.terms_alone.total(rows, weights)
-
-    def totals(
-        self,
-        rows: ArrayLike | Sparse,
-        groups: ArrayLike,
-        count: int,
-        weights: ArrayLike | None = None,
-    ) -> IntArray:
-        """Return the `total` of each of `count` groups of rows, on the grid of `terms_alone`."""
-        return self.terms_alone.totals(rows, groups, count, weights)
 
     def row(self, totals: Sequence[IntArray]) -> IntArray:
         """Return the row of C x of this round, in steps, from the `total` of the last rounds.

@@ -315,6 +315,11 @@ class ClippedSums(Mechanism):
     def grid(self) -> float:
         """The step on which sums and noise stand, a power of two."""
 
+    @property
+    def term_grid(self) -> float:
+        """The step on which terms are summed: that of the noise, unless a mechanism says more."""
+        return self.grid
+
     def total(self, rows: ArrayLike | Sparse, weights: ArrayLike | None = None) -> IntArray:
         """Return the sum of the rows, clipped to `bound` in `norm`, weighted, in steps of the grid.
 
@@ -325,7 +330,7 @@ class ClippedSums(Mechanism):
             rows,
             weights,
             bound=self.bound,
-            grid=self.grid,
+            grid=self.term_grid,
             norm=self.norm,
             heaviest=self.weights.largest_sum,
         )
@@ -347,7 +352,7 @@ class ClippedSums(Mechanism):
             count,
             weights,
             bound=self.bound,
-            grid=self.grid,
+            grid=self.term_grid,
             norm=self.norm,
             heaviest=self.weights.largest_sum,
         )

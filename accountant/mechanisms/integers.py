@@ -135,7 +135,7 @@ class DiscreteGaussian(_DiscreteNoise):
     norm = "l2"
     family = "discrete-gaussian"
 
-    def base_event(self, relation: Neighbours, on_sample: bool) -> ev.Event:  # noqa: ARG002
+    def base_event(self, relation: Neighbours, on_sample: bool) -> ev.Event:
         """Return one sum; see the module for vectors."""
         if self.dimensions == 1:
             return ev.DiscreteGaussian(self._multiplier(), self.bound)

@@ -317,7 +317,7 @@ class GaussianMessages(_NumberMessages):
         limits = np.full(len(table), float(self.largest))
         return clipped(table, np.ones(len(table)), limits, self.grid, "l2")
 
-    def dummies(self, ticket: Ticket, count: int, name: str) -> IntArray:  # noqa: ARG002
+    def dummies(self, ticket: Ticket, count: int, name: str) -> IntArray:
         """Refuse: the blanket of Gaussian noise is no Gaussian, and is not drawn here."""
         raise Unsupported(
             "Dummies of messages with Gaussian noise are not drawn.",

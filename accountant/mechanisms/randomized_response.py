@@ -60,7 +60,7 @@ class RandomizedResponse(Mechanism):
         as_neighbours(relation)
         return 1.0
 
-    def base_event(self, relation: Neighbours, on_sample: bool) -> ev.Event:  # noqa: ARG002
+    def base_event(self, relation: Neighbours, on_sample: bool) -> ev.Event:
         """Return one report; `Unsupported` where a unit may be absent."""
         if relation != "replace-one":
             raise Unsupported(

@@ -88,7 +88,7 @@ class Exponential(Mechanism):
         self._check_relation(relation)
         return up(Fraction(self.score_bound))
 
-    def base_event(self, relation: Neighbours, on_sample: bool) -> ev.Event:  # noqa: ARG002
+    def base_event(self, relation: Neighbours, on_sample: bool) -> ev.Event:
         """Return one choice, of bounded range `epsilon`."""
         self._check_relation(relation)
         return ev.Exponential(self.epsilon)

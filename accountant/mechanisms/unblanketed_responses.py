@@ -47,7 +47,7 @@ class UnblanketedResponses(ResponseMessages):
         """b."""
         return self.categories - 1
 
-    def message_event(self, relation: Neighbours) -> ev.Event:  # noqa: ARG002
+    def message_event(self, relation: Neighbours) -> ev.Event:
         """Return `NoGuarantee`."""
         return UNBLANKETED
 

@@ -156,7 +156,7 @@ class WishartGram(Mechanism):
         """Return how far one unit moves the sum, in the Frobenius norm; no noise is made for it."""
         return sensitivity(self.gram, relation, unit=self.unit).l2
 
-    def base_event(self, relation: Neighbours, on_sample: bool) -> ev.Event:  # noqa: ARG002
+    def base_event(self, relation: Neighbours, on_sample: bool) -> ev.Event:
         """Return `WISHART_EVENT`; raises `Unsupported` on a sample: none is published."""
         if on_sample:
             raise Unsupported(

@@ -129,7 +129,7 @@ class AdaptiveLedger:
         event: ev.Event,
         observers: Sequence[str] | None,
         units: Sequence[str] | None,
-        silos: Sequence[int] | None = None,  # noqa: ARG002
+        silos: Sequence[int] | None = None,
     ) -> bool:
         """Return whether every balance concerned can pay."""
         cost = self._cost(event)
@@ -142,7 +142,7 @@ class AdaptiveLedger:
         event: ev.Event,
         observers: Sequence[str] | None,
         units: Sequence[str] | None,
-        silos: Sequence[int] | None = None,  # noqa: ARG002
+        silos: Sequence[int] | None = None,
     ) -> None:
         """Spend before every observer concerned, or raise `BudgetExceeded` before the first."""
         cost, concerned = self._cost(event), observers or self.observers

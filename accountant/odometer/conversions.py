@@ -113,6 +113,8 @@ def converted(
     inside = larger < smaller
     if larger > smaller:
         size = _size(records_per_unit, from_unit, to_unit)
+        if stated == wanted == "replace-one":
+            _require_any_number(event, from_unit, to_unit)
         event = event if size == 1 else ev.Group(size, event)
         steps += (_group_step(size, from_unit, to_unit, stated),)
     if inside or stated != wanted:
@@ -168,6 +170,24 @@ def _size(records_per_unit: int | None, from_unit: str, to_unit: str) -> int:
             "Give `records_per_unit`, the most that any has.",
         )
     return validate.count(records_per_unit=records_per_unit)
+
+
+def _require_any_number(event: ev.Event, from_unit: str, to_unit: str) -> None:
+    """Raise `Unsupported` where a unit may be replaced by one that has fewer parts, or more.
+
+    Noise over a bound covers that, also in a Poisson sample: a part that is missing is one that
+    contributes nothing.  A stated number need not: how many records there are is no secret where
+    one replaces another.
+    """
+    covered = (*_NOISE, ev.Poisson, ev.Group, ev.Repeat, ev.Compose, ev.NoGuarantee)
+    for each in events_inside(event):
+        if not isinstance(each, covered):
+            raise Unsupported(
+                f"What holds of `{each.type}` when one {from_unit} replaces another is not known "
+                f"for one {to_unit} that replaces another with fewer or more of them.",
+                "An exact count of them could cost nothing by it, and tells them apart.",
+                f"State what holds when one {from_unit} is added or removed, or the noise itself.",
+            )
 
 
 def _group_step(size: int, from_unit: str, to_unit: str, relation: Neighbours) -> Step:

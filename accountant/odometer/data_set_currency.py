@@ -1,4 +1,6 @@
-"""The currency of a data set, chosen before its first claim and kept, and what a balance is in it.
+"""The privacy measure in which a data set's budget is kept (its currency), and balances in it.
+
+It is zCDP, Renyi DP at fixed orders, Gaussian DP or whole plans, chosen before the first claim.
 
 It goes to JSON and back unchanged, with the budgets as exact fractions: a price is a share of the
 budgets that were written, and budgets larger than this version computes are refused.  `epsilon_of`
@@ -8,6 +10,7 @@ and `left_of` read a balance; `split_off` divides a currency in two before the f
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
@@ -37,13 +40,15 @@ DEFAULT_PLANS: Final = 8
 SLACK_OF_PLANS: Final = 0.2
 """Share of delta that is set aside in mu^2 of plans, where nobody says: about the best share."""
 
+_FRACTION: Final = re.compile(r"[0-9]{1,1000}(/[0-9]{1,1000})?")
+
 BUDGET_TOLERANCE: Final = Fraction(1, 10**12)
 """How far a stored budget may lie above the one that is computed here, relatively: rounding."""
 
 
 @dataclass(frozen=True)
 class BudgetCurrency:
-    """What a data set's budget is kept in, and what it promises: epsilon at delta, for a unit.
+    """The privacy measure of a data set's budget, and its promise: epsilon at delta, for a unit.
 
     `slack` is the part of delta for the releases' own deltas, `orders` the Renyi orders (of `rdp`),
     `plans` into how many parts the delta of whole plans is divided, `blocks_per_unit` in how many
@@ -136,7 +141,7 @@ class BudgetCurrency:
     def _with_budgets(self, written: object) -> BudgetCurrency:
         listed = written if isinstance(written, (list, tuple)) else ()
         try:
-            budgets = tuple(Fraction(each) for each in listed if isinstance(each, str))
+            budgets = tuple(Fraction(each) for each in listed if _is_fraction(each))
         except (ValueError, ZeroDivisionError):
             budgets = ()
         pairs = list(zip(budgets, self.budgets, strict=False))
@@ -156,6 +161,11 @@ class BudgetCurrency:
     def _currency(self) -> Currency:
         orders = self.orders or None
         return _currency(self.kind, self.target, self.neighbours, orders, None, self.plans)
+
+
+def _is_fraction(source: object) -> bool:
+    """Return whether a text is a fraction as it is written: a power of ten may have no end."""
+    return isinstance(source, str) and _FRACTION.fullmatch(source) is not None
 
 
 def budget_currency(

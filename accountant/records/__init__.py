@@ -3,6 +3,14 @@
 The code that draws noise states here what it is about to do, and what it did; whoever keeps the
 log implements `Recorder`.  Records carry no secret and nothing that was computed before the noise,
 except as a commitment.
+
+- `log_records`: the lines of a log, from `run.open` to `run.close`, and the recorder that takes
+  them.
+- `facts`: the parts of lines: claim, noise, sampling, reach.
+- `field_codec`: values by the types of their fields, to JSON and back; refusals of what is not
+  canonical.
+- `participation`: silos that take part in some rounds only.
+- `release_binding`: which release a sealed item belongs to.
 """
 
 from .facts import (
@@ -26,7 +34,7 @@ from .facts import (
     Weights,
 )
 from .field_codec import Fact
-from .kinds import (
+from .log_records import (
     KINDS,
     SCHEMA,
     AuditResult,

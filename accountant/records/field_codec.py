@@ -1,4 +1,4 @@
-"""Checking values against the types of their fields, and carrying them to JSON and back.
+"""Values by the types of their fields, to JSON and back; other forms of a number are refused.
 
 The types that fields may have: str, int, bool, float (a decimal string in JSON), Literal words,
 events, other facts, tuples and string-keyed mappings of these, and None or one of them.

@@ -1,4 +1,4 @@
-"""The mu of one release, the least with which it is mu-GDP: closed forms, from both sides.
+"""The mu of Gaussian DP of one release, of a pure epsilon too: closed forms, from both sides.
 
 Squares of mu add up over releases.  The lower ends below hold for that sum, too: each is that of a
 test far out, at false positive rates near 0.  What is drawn with a probability p is there in n

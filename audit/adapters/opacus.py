@@ -28,6 +28,7 @@ from typing import Any, Final
 
 from ...accountant.errors import InvalidInput, MissingExtra
 from ...accountant.guarantee import Bounds
+from .canary_files import CANARIES, ObservationWriter, coins_for
 from .epsilon_by_step import EpsilonBySteps, SpentEpsilon, epsilon_of
 from .run_log import RunLog
 from .training_plan import TrainingPlan
@@ -38,6 +39,7 @@ try:
     from opacus.optimizers import DPOptimizer
     from opacus.version import __version__ as opacus_version
 
+    from .opacus_canaries import CanaryGradients, require_supported
     from .opacus_observer import ObservedOptimizer
 except ImportError as error:
     raise MissingExtra(
@@ -107,16 +109,18 @@ def logged(
     optimizer: Any = None,
     data_loader: Any = None,
     metrics: Callable[[SpentEpsilon], object] | None = None,
+    canaries: int | None = None,
 ) -> Iterator[LoggedTraining]:
     """Log the training of a privacy engine of Opacus under a plan.
 
     Entered before `make_private`, it observes what that returns; given an `optimizer` and the
     `data_loader` that were made before, it observes these.  In a distributed training only the
     process that draws the noise, rank 0, writes.  `metrics` is called after each step with what
-    is spent.  Raises `InvalidInput` for what is no
-    optimizer of Opacus, and as `RunLog` and `RunLog.step` do.
+    is spent.  So many `canaries` are put into the training, each by a secret coin
+    (`canary_files`), for `audit attack`.  Raises `InvalidInput` for what is no optimizer of
+    Opacus, `Unsupported` for one that takes no canaries, and as `RunLog` and `RunLog.step` do.
     """
-    training = LoggedTraining(folder, plan, metrics)
+    training = LoggedTraining(folder, plan, metrics, canaries)
     try:
         if optimizer is not None:
             training.observe(optimizer, data_loader)
@@ -137,8 +141,11 @@ class LoggedTraining:
         folder: str | Path,
         plan: TrainingPlan,
         metrics: Callable[[SpentEpsilon], object] | None = None,
+        canaries: int | None = None,
     ) -> None:
         self.folder, self.plan, self.metrics = Path(folder), plan, metrics
+        self.coins = None if canaries is None else coins_for(self.folder, canaries)
+        self.seen: ObservationWriter | None = None
         self.log: RunLog | None = None
         self._restored: list[Callable[[], None]] = []
 
@@ -181,22 +188,40 @@ class LoggedTraining:
                 "How batches are drawn decides how much is hidden, and only the loader knows it.",
                 "Give the loader that make_private returned.",
             )
+        observed = ObservedOptimizer(optimizer, data_loader, module, self.plan)
+        if self.coins is not None:
+            require_supported(observed, len(self.coins))
         if getattr(optimizer, "rank", 0) != 0:
             return  # this process adds no noise
-        observed = ObservedOptimizer(optimizer, data_loader, module, self.plan)
         if self.log is None:
-            self.log = RunLog(
-                self.folder,
-                self.plan,
-                randomness=observed.randomness(),
-                values=sum(parameter.numel() for parameter in optimizer.params),
-                system="opacus",
-                versions={"opacus": opacus_version, "torch": torch.__version__},
-                about=observed.about(),
-                private={"records": observed.records, "rate": observed.realised_rate},
-                metrics=self.metrics,
-            )
+            self.log = self._opened(observed)
         observed.attach(self.replace, self.log)
+        if self.coins is not None and self.seen is not None:
+            CanaryGradients(observed, self.coins, self.seen).attach(self.replace)
+
+    def _opened(self, observed: ObservedOptimizer) -> RunLog:
+        """Open the log; the coins of canaries are kept once their commitment stands in it."""
+        optimizer, coins = observed.optimizer, self.coins
+        about = observed.about()
+        log = RunLog(
+            self.folder,
+            self.plan,
+            randomness=observed.randomness(),
+            values=sum(parameter.numel() for parameter in optimizer.params),
+            system="opacus",
+            versions={"opacus": opacus_version, "torch": torch.__version__},
+            about=about if coins is None else {**about, CANARIES: coins.stated()},
+            private={"records": observed.records, "rate": observed.realised_rate},
+            metrics=self.metrics,
+            aggregate=self._digest,
+        )
+        if coins is not None:
+            coins.keep(self.folder)
+            self.seen = ObservationWriter(self.folder, len(coins))
+        return log
+
+    def _digest(self) -> str | None:
+        return None if self.seen is None else self.seen.digest()
 
     def end(self, *, complete: bool) -> None:
         """Take the observer off again; close the log where the training came to its end."""
@@ -204,3 +229,5 @@ class LoggedTraining:
             self._restored.pop()()
         if self.log is not None:
             self.log.__exit__(None if complete else RuntimeError, None, None)
+        if self.seen is not None:
+            self.seen.close()

@@ -42,6 +42,7 @@ class ObservedOptimizer:
         self.noised = False
         self.parts = self.draws = 0
         self.sizes: list[int] = []
+        self.taken_from: Callable[[list[int]], list[int]] = list
         if plan.divisor is not None and optimizer.loss_reduction == "mean":
             # A public constant, whatever the number of records is.
             optimizer.expected_batch_size = plan.divisor / self.world
@@ -113,7 +114,8 @@ class ObservedOptimizer:
 
         def with_counts(kind: type[Any]) -> type[Any]:
             def counting(drawn: Any) -> Iterator[Any]:
-                for batch in kind.__iter__(drawn):
+                for indices in kind.__iter__(drawn):
+                    batch = observed.taken_from(indices)
                     observed.draws += 1
                     observed.sizes.append(len(batch))
                     yield batch
@@ -180,7 +182,7 @@ class ObservedOptimizer:
         """Return the sampler, its rate, and whether it bounds how often a unit is drawn."""
         plan = self.plan
         if self.poisson:
-            if self._counts() and self.draws == 0:
+            if self.counts_draws() and self.draws == 0:
                 return "none", 1.0, False  # a batch of another loader: nobody knows how drawn
             assert self.realised_rate is not None
             return "poisson", _public_rate(plan, self.realised_rate), True
@@ -189,19 +191,22 @@ class ObservedOptimizer:
         once = isinstance(drawn, orders) and not getattr(drawn, "replacement", False)
         return ("shuffled" if once else "none"), plan.sampling_rate, once
 
-    def _counts(self) -> bool:
+    def counts_draws(self) -> bool:
         """Return whether draws are made in step with the training: no worker draws ahead."""
         return getattr(self.loader, "num_workers", 0) == 0
 
     def _batches(self) -> int:
         """Return how many draws of a batch the next sum holds; parts of one draw are one."""
-        try:
-            accumulated = int(self.optimizer.accumulated_iterations)
-        except (AttributeError, ValueError, IndexError):
-            accumulated = 1
         # Parts that were held back, and more draws than one: several batches are in the sum.
-        held_back = self.draws if self.parts and self._counts() else 1
-        return max(accumulated, held_back, 1)
+        held_back = self.draws if self.parts and self.counts_draws() else 1
+        return max(self.accumulated(), held_back)
+
+    def accumulated(self) -> int:
+        """Return how many batches lie in the gradients that are about to be clipped, 1 or above."""
+        try:
+            return max(int(self.optimizer.accumulated_iterations), 1)
+        except (AttributeError, ValueError, IndexError):
+            return 1
 
     def _size(self) -> int | None:
         samples = getattr(next(iter(self.optimizer.params)), "grad_sample", None)

@@ -27,7 +27,7 @@ from __future__ import annotations
 import math
 import platform
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -43,6 +43,7 @@ from ...accountant.guarantee import Bounds
 from ...accountant.neighbours import as_neighbours
 from ...accountant.records import (
     Claim,
+    Evaluation,
     Normaliser,
     Planned,
     Population,
@@ -57,7 +58,7 @@ from ...fl.log import LogWriter
 from ...fl.log.hash_chain import LOG
 from ...fl.settings.logged_tables import LOOP_TABLE
 from .epsilon_by_step import EpsilonBySteps, SpentEpsilon
-from .training_plan import OBSERVER, PHASE, StepFacts, TrainingPlan
+from .training_plan import OBSERVER, PHASE, StepFacts, TrainingPlan, counted_of
 
 SEALED_ITEMS: Final = ("batch_sizes", "skipped")
 """What every release seals: the size of each batch, and how many draws were not used."""
@@ -72,8 +73,10 @@ class RunLog:
     `plan` is public and fixed.  `randomness` says where the noise comes from: the operating system,
     an ordinary generator, or a seed.  `values` is how many numbers a step releases, if that is
     known.  `system` names the loop, `versions` what else it depends on, and `about` holds public
-    facts of the loop.  `metrics` is called after each step with what is spent, which is public.  A
-    folder whose log was cut off is taken up: everything announced is spent.
+    facts of the loop; `phases` are those that its steps may be of.  `metrics` is called after each
+    step with what is spent, which is public, and `aggregate` for each release, which states the
+    digest of noisy values that it returns.  A folder whose log was cut off is taken up: everything
+    announced is spent.
 
     Raises `InvalidInput` for a folder that holds something else, or the log of another plan, and
     `LogBroken` where a line cannot be written: then no noise may be drawn.
@@ -91,6 +94,8 @@ class RunLog:
         about: Mapping[str, object] | None = None,
         private: Mapping[str, object] | None = None,
         metrics: Callable[[SpentEpsilon], object] | None = None,
+        aggregate: Callable[[], str | None] | None = None,
+        phases: Sequence[str] = (PHASE,),
     ) -> None:
         # Positions in a stream of this process; a run that goes on has another.
         if not isinstance(plan, TrainingPlan):
@@ -109,11 +114,13 @@ class RunLog:
         self._skipped = 0
         self._closed = False
         self._metrics, self._made, self._as_planned = metrics, 0, True
+        self._aggregate = aggregate
         self._history: list[tuple[float, float, int]] = []
         self._asked = EpsilonBySteps(plan.delta, as_neighbours(plan.neighbours))
         drawn = randomness or Randomness("operating-system")
         self._stream = secrets.token_hex(32)
         self._states: dict[str, int] = {}
+        self._shown: set[str] = set()
         described = {"plan": plan.to_json(), **(about or {})}
         if (Path(folder) / LOG).exists():
             self._writer, progress = LogWriter.resume(folder, randomness=drawn)
@@ -128,13 +135,13 @@ class RunLog:
                 system=system,
                 claim=Claim(plan.unit, plan.neighbours, plan.delta, promised, OBSERVER),  # type: ignore[arg-type]
                 plan=Planned(len(plan.intents), {OBSERVER: plan.event}),
-                population=Population(1, 1, plan.records),
+                population=_population(plan),
                 randomness=drawn,
                 dataset=sealed["dataset"],
                 configuration={LOOP_TABLE: described},
                 code=_versions(versions or {}),
                 opened=datetime.now(UTC).isoformat(timespec="seconds"),
-                sealed={PHASE: SEALED_ITEMS},
+                sealed=dict.fromkeys(phases, SEALED_ITEMS),
             )
         )
 
@@ -147,7 +154,8 @@ class RunLog:
                 "A run that goes on keeps the plan that it promised.",
                 "Give the plan of its first line, or a new folder.",
             )
-        self._spent = sum(intent.noise.draws for intent in progress.intents.values())
+        steps = [each for each in progress.intents.values() if each.phase == PHASE]
+        self._spent = sum(intent.noise.draws for intent in steps)
         planned = StepFacts.of(self.plan).intent(self.plan, 1, 1)
         for intent in progress.intents.values():
             self._as_planned &= all(
@@ -155,7 +163,7 @@ class RunLog:
                 for name in ("contribution", "sampling", "sensitivity")
             ) and (intent.noise.std == planned.noise.std)
             step = intent.event.event if isinstance(intent.event, ev.Repeat) else intent.event
-            self._count(*_as_counted(step), intent.noise.draws)
+            self._count(*counted_of(step), intent.noise.draws)
         self._number = progress.last_round
         self._releases = len(progress.releases)
 
@@ -186,8 +194,8 @@ class RunLog:
         could not be written.
         """
         self.announce(facts or self._stated(noise_multiplier, clip))
-        self._as_planned &= _divided_alike(self._facts, StepFacts.of(self.plan))
-        self._count(*_of_step(self._facts), 1)
+        self._as_planned &= self._facts.keeps_to(StepFacts.of(self.plan))
+        self._count(*self._facts.counted, 1)
         self._note(batch_size, skipped, state)
         # Whatever happens from here on is spent; a step that fails may have drawn its noise.
         yield
@@ -242,20 +250,21 @@ class RunLog:
         self._spent -= self._left
         self._release()
         left = self.plan.steps - self._spent
-        # A step without noise is no step of the plan, and is written down whatever is left of it.
-        if left <= 0 and facts.noise > 0.0:
+        # Without noise it is no step of the plan, and is written down whatever is left of it.
+        planned = facts.noise > 0.0 and facts.phase == PHASE
+        if left <= 0 and planned:
             raise BudgetExceeded(
                 f"The plan has {self.plan.steps:,} steps, and all are spent.",
                 "A further sum with noise is not covered by what was promised.",
                 "Stop here, or make a new plan with a budget of its own, in a new folder.",
             )
         # Off the plan nobody knows what comes next: each step is announced by itself.
-        like = _divided_alike(facts, StepFacts.of(self.plan))
+        like = facts.keeps_to(StepFacts.of(self.plan))
         steps = min(self.plan.steps_per_intent, left) if like else 1
         self._number += 1
         self._intent = self._writer.append(facts.intent(self.plan, self._number, steps))
         self._facts, self._left = facts, steps - 1
-        self._spent += steps if facts.noise > 0.0 else 0
+        self._spent += steps if planned else 0
 
     def _note(self, batch_size: int | None, skipped: int, state: str | None) -> None:
         size, first = BYTES_PER_VALUE * self._values, self._position
@@ -289,14 +298,30 @@ class RunLog:
                 seq,
                 tuple(self._ranges),
                 draws=draws,
-                values=self._values,
+                values=self._values if facts.phase == PHASE else 1,
                 clip_enforced=facts.bounded,
                 normaliser=divided,
+                aggregate=None if self._aggregate is None else self._aggregate(),
                 sealed=sealed,
             )
         )
         self._releases += 1
         self._ranges, self._sizes, self._skipped, self._left = [], [], 0, 0
+
+    def unnoised(self, names: Iterable[str]) -> None:
+        """Write down, once, that metrics of private data were released without noise: their names.
+
+        They belong to no round: the line of what was released in the last one may not be there yet.
+        """
+        stated = dict.fromkeys(sorted(names), "not written here")
+        if stated and stated.keys() - self._shown:
+            self._writer.append(Evaluation(0, "private", stated))
+        self._shown |= stated.keys()
+
+    def pause(self) -> None:
+        """Write down the steps that were made and let go of the log, for a later process."""
+        self._release()
+        self._writer.close()
 
     def close(self) -> None:
         """Write the last lines: what the plan proves, and whether all of it was made.
@@ -343,29 +368,11 @@ class RunLog:
             self._writer.close()
 
 
-def _of_step(facts: StepFacts) -> tuple[float, float]:
-    """Return noise multiplier and rate of a step; no noise where no number holds by itself.
-
-    That is so without a bound or a public divisor, and where one unit moves others in a sample.
-    """
-    if not facts.bounded or facts.realised or facts.sampler not in ("poisson", "none"):
-        return 0.0, 1.0
-    rate = min(1.0, facts.rate * facts.batches) if facts.sampler == "poisson" else 1.0
-    return facts.noise / facts.bound, rate
-
-
-def _as_counted(step: ev.Event) -> tuple[float, float]:
-    """Return noise multiplier and rate of the event of a step that an intent announced."""
-    rate = step.rate if isinstance(step, ev.Poisson) else 1.0
-    noisy = step.event if isinstance(step, (ev.Poisson, ev.FixedSize)) else step
-    return (noisy.noise_multiplier if isinstance(noisy, ev.Gaussian) else 0.0), rate
-
-
-def _divided_alike(facts: StepFacts, planned: StepFacts) -> bool:
-    """Return whether a step keeps to its plan, which may leave a constant divisor open."""
-    return facts == (
-        planned if planned.divisor is not None else replace(planned, divisor=facts.divisor)
-    )
+def _population(plan: TrainingPlan) -> Population:
+    """Return for whom a plan is; a loop knows of one user where its units are records."""
+    if plan.unit == "user":
+        return Population(plan.records or 1, 1, None)
+    return Population(1, 1, plan.records)
 
 
 def _versions(others: Mapping[str, str]) -> dict[str, str]:

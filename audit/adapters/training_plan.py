@@ -8,8 +8,9 @@ records is public and the relation is replace-one.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Final, Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, Self
 
 from ...accountant import events as ev
 from ...accountant import rounding, validate
@@ -27,8 +28,14 @@ SAMPLERS: Final[tuple[Sampler, ...]] = ("poisson", "shuffled", "fixed-size", "no
 
 PHASE: Final = "training"
 
+CLIP_COUNT: Final = "clip-count"
+"""The phase of noisy counts by which a clip adapts: part of a step, and not one of the plan's."""
+
 STEPS_PER_INTENT: Final = 100
 """Like steps that one intent covers: a run that is cut off loses no more than these."""
+
+DEVIATION_ROUNDING: Final = 1e-12
+"""Relative difference of two standard deviations that a division and a product explain."""
 
 _RATE_EXAMPLE: Final = (
     "TrainingPlan(steps=1000, noise_multiplier=1.0, clip=1.0, delta=1e-5, rate=0.01, "
@@ -183,6 +190,28 @@ class TrainingPlan:
             if value is not None and value != ""
         }
 
+    @classmethod
+    def from_json(cls, source: object) -> Self:
+        """Return the plan that the first line of a log holds.
+
+        Raises `InvalidInput` for what no plan wrote there.
+        """
+        fields = cls.__dataclass_fields__
+        if not isinstance(source, Mapping) or not set(source) <= set(fields):
+            raise InvalidInput(
+                "The log states no plan of a training that could be read.",
+                "What is measured is held against what was planned.",
+                "Give the folder of a training as it was logged.",
+            )
+        numbers = [name for name, field in fields.items() if "float" in str(field.type)]
+        given: dict[str, Any] = dict(source)
+        try:
+            for name in given.keys() & set(numbers):
+                given[name] = float(given[name])
+            return cls(**given)
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(f"The log states a plan that is none: {error}") from None
+
 
 @dataclass(frozen=True)
 class StepFacts:
@@ -192,6 +221,8 @@ class StepFacts:
     unit adds to it.  `batches` are how many draws of a batch the sum holds, each of which may hold
     a unit.  `bounded` is False where a unit may be drawn several times, so that nothing bounds it.
     `divisor` is what the sum is divided by; `realised` says that the divisor follows the data.
+    `released` says that the clip follows from what was released before, with noise; `phase` is
+    `CLIP_COUNT` where it is the count that does so.
     """
 
     noise: float
@@ -202,6 +233,8 @@ class StepFacts:
     bounded: bool = True
     divisor: float | None = None
     realised: bool = False
+    released: bool = False
+    phase: str = PHASE
 
     @classmethod
     def of(cls, plan: TrainingPlan) -> StepFacts:
@@ -218,6 +251,23 @@ class StepFacts:
     def bound(self) -> float:
         """By how much one unit may move the sum where it comes or goes."""
         return self.clip * self.batches
+
+    @property
+    def counted(self) -> tuple[float, float]:
+        """Noise multiplier and rate of the step; no noise where no number holds by itself.
+
+        That is so without a bound or a public divisor, and where one unit moves others in a sample.
+        """
+        if not self.bounded or self.realised or self.sampler not in ("poisson", "none"):
+            return 0.0, 1.0
+        rate = min(1.0, self.rate * self.batches) if self.sampler == "poisson" else 1.0
+        return self.noise / self.bound, rate
+
+    def keeps_to(self, planned: StepFacts) -> bool:
+        """Return whether a step keeps to its plan, which may leave a constant divisor open."""
+        return self == (
+            planned if planned.divisor is not None else replace(planned, divisor=self.divisor)
+        )
 
     def event(self, plan: TrainingPlan, steps: int) -> ev.Event:
         """Return what the loop accounts of so many steps: the plan's sampler, and the noise added.
@@ -245,14 +295,15 @@ class StepFacts:
         family: Literal["gaussian", "none"] = "gaussian" if self.noise > 0.0 else "none"
         replaced = 2.0 if plan.neighbours == "replace-one" else 1.0
         poisson = self.sampler == "poisson"
+        source: Literal["public", "released", "private"] = "private"
+        if self.bounded:
+            source = "released" if self.released else "public"
         public_size = self.sampler == "fixed-size" or plan.neighbours != "add-remove"
         return RoundIntent(
             number,
-            PHASE,
+            self.phase,
             self.event(plan, steps),
-            Contribution(
-                self.bound, "l2", plan.unit, source="public" if self.bounded else "private"
-            ),
+            Contribution(self.bound, "l2", plan.unit, source=source),
             Noise(family, self.noise, draws=steps),
             math.nextafter(self.bound * replaced, math.inf) if replaced > 1.0 else self.bound,
             sampling=Sampling(
@@ -265,6 +316,18 @@ class StepFacts:
                 moves_others=True if self.sampler == "shuffled" else None,
             ),
         )
+
+
+def as_planned(value: float, planned: float) -> float:
+    """Return the planned value for one that differs from it by a rounding of quotients."""
+    return planned if math.isclose(value, planned, rel_tol=DEVIATION_ROUNDING) else value
+
+
+def counted_of(step: ev.Event) -> tuple[float, float]:
+    """Return noise multiplier and rate of the event of a step that an intent announced."""
+    rate = step.rate if isinstance(step, ev.Poisson) else 1.0
+    noisy = step.event if isinstance(step, (ev.Poisson, ev.FixedSize)) else step
+    return (noisy.noise_multiplier if isinstance(noisy, ev.Gaussian) else 0.0), rate
 
 
 OBSERVER: Final = MODEL

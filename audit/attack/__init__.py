@@ -1,4 +1,10 @@
-"""Attacks on the run of a log, in tiers: what its claim, its residuals and its models withstand."""
+"""Attacks on the run of a log, in tiers: what its claim, its residuals and its models withstand.
+
+- `log_attack`, `tiers`: the attack on a run, tier by tier, and how large rehearsals are.
+- `attacked_log`, `attacked_table`: the log, and the rows for the tier that reads them.
+- `report`: what is asked for, and what was measured.
+- `example_runs`: a small run of each system, audited and attacked.
+"""
 
 from __future__ import annotations
 

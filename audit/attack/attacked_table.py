@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from ...accountant.errors import InvalidInput, kind_of
 from ...accountant.records import RunOpen
+from ...fl.declarations.toml_key import TABLE
 from ...fl.running.resumption import require_same_settings
 from ...fl.running.rows_from_program import holding, with_rows_of
 from ...fl.running.toml_writer import toml_bytes
@@ -20,6 +22,13 @@ from ...fl.settings.schema import Settings
 from ...fl.settings.toml_file import content_of, parse, tables_in
 from ...fl.tables.table import Table
 from ..configuration.first_line import CONFIG_FILE
+from ..configuration.logged_settings import path_in
+
+PUBLIC_DATASETS: Final = (
+    *("digits", "breast-cancer", "low-rank"),
+    *("digits-32", "synthetic-digits"),
+)
+"""Data sets that come with the package: what is measured on their records is no secret."""
 
 _WHY_ASKED = (
     "It trains on the rows of the table without noise, so it asks for their place; a log names "
@@ -48,6 +57,37 @@ def with_own_table(
     require_same_settings(opened, said.to_json())
     # The code of a model stays what a person gave: a configuration only names it.
     return replace(settings, data=said.data, evaluation=said.evaluation)
+
+
+def require_place(
+    settings: Settings, opened: RunOpen, folder: Path, given: Path | Table | None
+) -> None:
+    """Raise `InvalidInput` unless a person says where the records are, if they are files."""
+    name = settings.data.name
+    if name == TABLE:
+        with_own_table(settings, opened, folder, given)
+        return
+    if isinstance(given, Table):
+        raise InvalidInput(
+            f"`data` is a table, and the run is on {name}.",
+            "What is found out about other records says nothing about it.",
+            "Leave it out, or give the path of the records.",
+        )
+    if (name in PUBLIC_DATASETS) == (given is None):
+        return
+    if name in PUBLIC_DATASETS:
+        raise InvalidInput(
+            f"`data` is given, and {name} comes with privplan.",
+            "The run was made on those records.",
+            "Leave it out.",
+        )
+    named = path_in(folder)
+    hint = "" if named is None else f"; the run's own configuration names {str(named)!r}"
+    raise InvalidInput(
+        f"`data` is missing: membership reads the records of {name}.",
+        "It trains on them without noise, so it asks for their place; a log names none.",
+        f"Give the file or folder of the records as `data`{hint}.",
+    )
 
 
 def place_of(given: Path | Table) -> str:

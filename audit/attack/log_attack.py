@@ -30,7 +30,6 @@ from ...fl.tables.table import Table
 from ..configuration.comparison import require_as_configured
 from ..configuration.logged_settings import (
     announced_in_full,
-    path_in,
     require_same_epsilon,
     require_same_event,
     require_same_file,
@@ -43,8 +42,9 @@ from ..ledger.entries import require_commitments
 from ..measurement import Measurement, Tier
 from ..results import append_results, sealed_whatever_is_found
 from ..verify import Verification, verify
-from .attacked_log import with_code_of
-from .attacked_table import place_of, with_own_table
+from .attacked_log import ledger_of, verified_log, warnings_of, with_code_of
+from .attacked_table import PUBLIC_DATASETS, place_of, require_place, with_own_table
+from .inserted_canaries import attack_training, has_canaries
 from .report import ATTACK_TIERS, AttackReport, AttackRequest, SkippedTier
 from .tiers import TierFunctions, canary_count, require_feasible
 
@@ -55,16 +55,9 @@ if TYPE_CHECKING:
     )
 
     from ...fl.settings.schema import Settings
-from .attacked_log import ledger_of, verified_log, warnings_of
 
 DEFAULT_TIERS: Final[tuple[Tier, ...]] = ("claim", "robust", "residual")
 """The tiers that are taken unless others are requested: they read no private record."""
-
-PUBLIC_DATASETS: Final = (
-    *("digits", "breast-cancer", "low-rank"),
-    *("digits-32", "synthetic-digits"),
-)
-"""Data sets that come with the package: what is measured on their records is no secret."""
 
 _PROGRESS_TEXTS: Final[Mapping[str, str]] = {
     "claim": "testing the claim",
@@ -106,6 +99,17 @@ def attack(
     ledger = ledger_of(path, append, key)
     opened = ledger.opened
     require_unedited(path)
+    if has_canaries(opened):
+        return attack_training(
+            path,
+            wanted,
+            ledger,
+            verified,
+            append=append,
+            key=key,
+            progress=progress,
+            tier_functions=tier_functions,
+        )
     settings = with_code_of(settings_in(opened), wanted.code)
     require_as_configured(ledger)
     require_commitments(ledger)
@@ -159,7 +163,7 @@ class _Attack:
         requested = set(self.request.tiers)
         wanted = [tier for tier in ATTACK_TIERS if tier in (requested or DEFAULT_TIERS)]
         if "membership" in wanted:  # before any work
-            self._require_place()
+            require_place(self.settings, self.opened, self.folder, self.request.data)
             require_feasible(self.settings, self.opened.population.silos)
         if "residual" in wanted and (self.folder / SEALED).exists():
             # Evidence that belongs elsewhere is no reason to leave a tier out.  Whether it does
@@ -319,34 +323,6 @@ class _Attack:
             settings = replace(self.settings, data=replace(self.settings.data, path=given))
         self._require_same_records(settings)
         return settings
-
-    def _require_place(self) -> None:
-        """Raise `InvalidInput` unless a person says where the records are, if they are files."""
-        name = self.settings.data.name
-        if name == TABLE:
-            with_own_table(self.settings, self.opened, self.folder, self.request.data)
-            return
-        if isinstance(self.request.data, Table):
-            raise InvalidInput(
-                f"`data` is a table, and the run is on {name}.",
-                "What is found out about other records says nothing about it.",
-                "Leave it out, or give the path of the records.",
-            )
-        if (name in PUBLIC_DATASETS) == (self.request.data is None):
-            return
-        if name in PUBLIC_DATASETS:
-            raise InvalidInput(
-                f"`data` is given, and {name} comes with privplan.",
-                "The run was made on those records.",
-                "Leave it out.",
-            )
-        named = path_in(self.folder)
-        hint = "" if named is None else f"; the run's own configuration names {str(named)!r}"
-        raise InvalidInput(
-            f"`data` is missing: membership reads the records of {name}.",
-            "It trains on them without noise, so it asks for their place; a log names none.",
-            f"Give the file or folder of the records as `data`{hint}.",
-        )
 
     def _require_same_records(self, settings: Settings) -> None:
         """Raise `InvalidInput` for other records than those of the run, if that can be told."""

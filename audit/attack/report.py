@@ -80,7 +80,8 @@ class AttackReport:
     `appended` are the numbers of the lines that were added to the log, `head` its last hash.
     `sealed_tiers` are those whose results are not to be published, `sealed_report` the file that
     keeps them; None where nothing was kept.  `checked`, `signature` and `up_to` are those of the
-    log before the attack (`audit.verify.Verification`).
+    log before the attack (`audit.verify.Verification`).  `rehearsed` is False where canaries were
+    in the run itself.
     """
 
     run_id: str
@@ -98,6 +99,7 @@ class AttackReport:
     checked: Checked = "chain only"
     signature: Signature | None = None
     up_to: int | None = None
+    rehearsed: bool = True
 
     @property
     def contradicted(self) -> bool:

@@ -8,4 +8,21 @@ transaction, and writes an entry into the hash chain of the data set; what was b
 The ledger counts what it is told.  A release that nobody claimed is not in it.
 
 The other ledger of this floor, `audit.ledger`, is what a run's log says of its phases.
+
+- `serving`, `app`, `service`: the process, the addresses it answers, and the service behind them.
+- `addresses`, `claim_addresses`, `data_set_addresses`, `problems`: each address: who may ask, what
+  it does; refusals as problem details.
+- `claiming`, `claims`, `books`, `writer`: a claim from request to release: decided, charged under a
+  lock, written in groups.
+- `pricer`, `pricing_process`, `stating`: prices of strangers' events, in processes that can be
+  ended; events for another unit.
+- `owners`, `limits`, `tokens`, `names`, `terms`: data sets, caps, freezing, shares, tokens, and
+  what is promised of whom.
+- `balances`, `database`, `database_file`, `tables`, `versions/`: balances in whole units, and how
+  they are stored.
+- `signer`, `witness`, `rotation`, `audited`, `replayed`, `replayed_fields`: heads and receipts, who
+  keeps them, key changes, and audits of an exported history.
+- `restoring`, `restored_gap`, `startup_check`, `startup_rows`: a database restored from a backup,
+  and checks before anything is served.
+- `slow_senders`: connections whose requests do not come.
 """

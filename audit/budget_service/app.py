@@ -5,19 +5,21 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Final
 
 from fastapi import FastAPI, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.routing import Match, Route
 
 from .addresses import Address, AuthorisedRequest
 from .claim_addresses import CLAIM_ADDRESSES
 from .claims import Actor
 from .data_set_addresses import DATA_SET_ADDRESSES
+from .description import COMPONENTS, answers, described, response_class
 from .names import Refusal
-from .problems import PROBLEM, answered, body_of, problem
+from .problems import answered, body_of, problem
 from .service import LedgerService
 from .tokens import unauthorised
 
@@ -58,6 +60,7 @@ def application(service: LedgerService) -> FastAPI:
     app = FastAPI(
         title="privplan budget ledger",
         version="1",
+        openapi_url=None,
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
@@ -71,17 +74,40 @@ def application(service: LedgerService) -> FastAPI:
             status_code=address.status,
             summary=address.says,
             operation_id=f"{address.method.lower()} {address.path}",
-            openapi_extra=_described(address),
-            responses=_PROBLEMS,
+            openapi_extra=described(address),
+            responses=answers(address),
             response_model=None,
+            response_class=response_class(address),
         )
 
+    # Anybody may ask for it, so it is written once.
+    description = JSONResponse({**app.openapi(), "components": COMPONENTS}).body
+
+    @app.get("/openapi.json", include_in_schema=False)
+    async def _() -> Response:
+        return Response(bytes(description), media_type="application/json")
+
     @app.exception_handler(HTTPException)
-    async def _(_: Request, error: HTTPException) -> Response:
+    async def _(request: Request, error: HTTPException) -> Response:
         word = {404: "no-address", 405: "method"}.get(error.status_code, "request")
-        return problem(error.status_code, word, str(error.detail), "GET /openapi.json lists them.")
+        answer = problem(
+            error.status_code, word, str(error.detail), "GET /openapi.json lists them."
+        )
+        if error.status_code == 405:
+            answer.headers["Allow"] = ", ".join(_allowed(app, request))
+        return answer
 
     return app
+
+
+def _allowed(app: FastAPI, request: Request) -> list[str]:
+    """Return the methods that the path of a request takes."""
+    matching = [
+        route
+        for route in app.routes
+        if isinstance(route, Route) and route.matches(request.scope)[0] != Match.NONE
+    ]
+    return sorted({method for route in matching for method in route.methods or ()})
 
 
 def _endpoint(
@@ -120,39 +146,3 @@ def _endpoint(
         return JSONResponse(answer, address.status)
 
     return endpoint
-
-
-def _described(address: Address) -> dict[str, Any]:
-    """Return what the OpenAPI description says of an address besides its path."""
-    said: dict[str, Any] = {"security": [{"bearer": []}]}
-    parameters = [
-        {"name": part[1:-1], "in": "path", "required": True, "schema": {"type": "string"}}
-        for part in address.path.split("/")
-        if part.startswith("{")
-    ]
-    if address.path == "/v1/claims" and address.method == "POST":
-        parameters.append({"name": "Idempotency-Key", "in": "header", "schema": {"type": "string"}})
-    if parameters:
-        said["parameters"] = parameters
-    if address.example is not None:
-        content = {"schema": {"type": "object"}, "example": dict(address.example)}
-        said["requestBody"] = {"required": True, "content": {"application/json": content}}
-    return said
-
-
-_PROBLEMS: Final[dict[int | str, dict[str, Any]]] = {
-    status: {
-        "description": description,
-        "content": {PROBLEM: {"schema": {"type": "object"}}},
-    }
-    for status, description in (
-        (401, "no valid token"),
-        (403, "not for this role"),
-        (404, "not there"),
-        (409, "does not fit, frozen, or not in that state"),
-        (413, "more than 1 MB"),
-        (422, "makes no sense, has no price, or a key that was used"),
-        (429, "another event of this holder is being priced"),
-        (503, "the database did not take it: ask again with the same key"),
-    )
-}

@@ -87,15 +87,22 @@ def audit_history(
 ) -> LedgerAudit:
     """Return what a history of one data set says, held against what was kept elsewhere.
 
-    `head` is a hash in hex, or a signed head; `key` a public key in hex that must have signed
-    heads and receipts, or have handed over to the keys that did.
+    `head` is a hash in hex, or a signed head; `key` a public key in hex: it, or one to which it
+    handed over, must have signed one of them.  `InvalidInput` for what is no key.
     """
+    if key is not None and not is_hash(key):
+        raise InvalidInput(
+            "The public key is none.",
+            "It has 64 hexadecimal digits, as `privplan serve` prints it.",
+            "Give it as it was received from the owner of the ledger.",
+        )
     listed, prev, seq = list(lines), START, 0
     replayed = ReplayedHistory(past=lambda: map(json.loads, listed[:seq]))
     problem: str | None = None
     entry: int | None = None
     anchored = head is None or isinstance(head, SignedStatement)
-    pending = [*receipts, *([head] if isinstance(head, SignedStatement) else [])]
+    kept = [*receipts, *([head] if isinstance(head, SignedStatement) else [])]
+    pending = list(kept)
     lost: list[SignedStatement] = []
     for line in listed:
         try:
@@ -105,7 +112,7 @@ def audit_history(
                 if signed.statement.hash != prev:
                     lost.append(signed)  # a later entry may acknowledge that it was lost
                 else:
-                    _require_agreement(signed, replayed, key)
+                    _require_agreement(signed, replayed)
         except Contradiction as error:
             problem, entry = str(error), seq
             break
@@ -113,6 +120,9 @@ def audit_history(
         seq += 1
     if problem is None:
         problem, entry = _unmet(replayed, lost, pending, anchored=anchored)
+        if problem is None and key is not None:
+            agreed = [each for each in kept if each not in lost and each not in pending]
+            problem = _unsigned(replayed, key, agreed)
     terms = replayed.terms
     balances = dict(replayed.spent)
     return LedgerAudit(
@@ -157,13 +167,18 @@ def taken(line: bytes, seq: int, prev: str, replayed: ReplayedHistory) -> str:
     return digest
 
 
-def _require_agreement(signed: SignedStatement, replayed: ReplayedHistory, key: str | None) -> None:
+def hash_of(line: str) -> str:
+    """Return the hash of a line that a service wrote, computed from what it says."""
+    source = json.loads(line)
+    record = {key: source[key] for key in source if key not in CHAIN}
+    return chained(record, source["seq"], source["prev"])[1]
+
+
+def _require_agreement(signed: SignedStatement, replayed: ReplayedHistory) -> None:
     """Raise `Contradiction` unless a head or a receipt says what the history makes of its entry."""
     said, what = signed.statement, _kind(signed)
     if not signed.holds(frozenset(replayed.keys[-1:])):
         raise Contradiction(f"{what} is not signed by the key of the history at it")
-    if key is not None and key not in replayed.keys:
-        raise Contradiction("the key that was given signs nothing of this history")
     if dict(said.balances) != replayed.spent or said.cap != replayed.cap:
         raise Contradiction(f"{what} that was kept has other balances at it")
     frozen = replayed.frozen or replayed.behind
@@ -215,6 +230,19 @@ def _unmet(
             "was acknowledged: it says nothing of the end of this one."
         )
     return None, None
+
+
+def _unsigned(replayed: ReplayedHistory, key: str, agreed: Sequence[SignedStatement]) -> str | None:
+    """Return why a key that was given says nothing of a history; None where it does.
+
+    Whoever has a key that was used before could write what it signed, so a statement must be by the
+    key that was given, or by one after it.
+    """
+    if key not in replayed.keys:
+        return "the key that was given signs nothing of this history"
+    if not {each.key for each in agreed}.intersection(replayed.keys[replayed.keys.index(key) :]):
+        return "no head or receipt that was kept is signed by the key that was given, or one after"
+    return None
 
 
 def _held_against(head: object, receipts: Sequence[SignedStatement]) -> str:

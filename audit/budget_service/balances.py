@@ -26,6 +26,9 @@ Vector: TypeAlias = tuple[int, ...]
 UNPAYABLE: Final = 10**40
 """Stands for a price that no budget pays: a sum with it is above every cap, also a raised one."""
 
+ROUNDING_SHARE: Final = 10**9
+"""A log states decimal numbers, and an audit rounds them outward: a part of so many is no loss."""
+
 
 def price_vector(prices: Iterable[float]) -> Vector:
     """Return a price of `accountant.odometer` as a vector, also above the budget: a cap may rise.
@@ -62,6 +65,15 @@ def above(first: Vector, second: Vector) -> Vector:
 def largest(vectors: Iterable[Vector]) -> Vector:
     """Return the largest number of each budget."""
     return tuple(map(max, zip(*vectors, strict=True)))
+
+
+def is_clearly_above(difference: Vector, price: Vector) -> bool:
+    """Return whether a difference to a price is more than the rounding of a log's numbers explains.
+
+    >>> is_clearly_above((1, 0), (10**10, 0)), is_clearly_above((11, 0), (10**10, 0))
+    (False, True)
+    """
+    return any(each * ROUNDING_SHARE > units for each, units in zip(difference, price, strict=True))
 
 
 def within(spent: Vector, cap: Vector) -> bool:
@@ -160,6 +172,7 @@ __all__ = [
     "Vector",
     "above",
     "count_that_fits",
+    "is_clearly_above",
     "largest",
     "largest_spending",
     "loaded",

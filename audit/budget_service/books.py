@@ -195,10 +195,11 @@ class Books:
         )
         return self.signer.sign(said).to_json()
 
-    def freeze(self, reason: str, by: str) -> None:
-        """Let nothing be claimed or begun from here on."""
-        self.frozen = reason
-        self.append({"type": "freeze", "reason": reason, "by": by}, frozen=reason)
+    def freeze(self, reason: str, by: str, *, certifies: bool = True) -> None:
+        """Let nothing be claimed or begun; `certifies` is False where a loss is not known."""
+        self.frozen, self.certified = reason, self.certified and certifies
+        record = {"type": "freeze", "reason": reason, "by": by}
+        self.append(record, frozen=reason, certified=int(self.certified))
 
 
 def no_data_set(name: str) -> Refusal:

@@ -14,6 +14,7 @@ from .addresses import AUDITORS, CLAIMANTS, EVERYBODY, Address, AuthorisedReques
 from .balances import Vector
 from .claiming import BudgetRefusal
 from .service import claim_request
+from .stating import FIELDS, stated_in
 
 _EVENT: Final = {
     "type": "repeat",
@@ -81,14 +82,14 @@ async def _release(asked: AuthorisedRequest) -> Any:
 
 
 async def _audit(asked: AuthorisedRequest) -> Any:
-    _require(asked.body, ("verdict", "event"), optional=("event",))
+    _require(asked.body, ("verdict", "event", *FIELDS), optional=("event", *FIELDS))
     verdict = validate.choice(("holds", "above"), verdict=asked.body["verdict"])
     event = asked.body.get("event")
     if event is not None and not isinstance(event, dict):
         raise InvalidInput("`event` must be an object with a `type`.")
-    number = asked.path["claim"]
-    written, price = await blocking(asked.service.audit_price, number, event, asked.actor)
-    return await _taken(asked, claims.audit, verdict, written, price)
+    number, stated = asked.path["claim"], stated_in(asked.body)
+    lost = await blocking(asked.service.audited_loss, number, event, asked.actor, stated)
+    return await _taken(asked, claims.audit, verdict, lost)
 
 
 async def _taken(asked: AuthorisedRequest, operation: Callable[..., Any], *arguments: Any) -> Any:

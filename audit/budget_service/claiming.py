@@ -59,9 +59,10 @@ def make_claims(
     """Charge each claim to every block and to its project; return answers with receipts.
 
     All are of one data set, or of its views.  The same key with the same content returns the answer
-    that was given, in the state that the claim has now; one that was cancelled is refused (409),
-    and another content as well (422).  A claim that is refused stands in the list as the refusal:
-    `BudgetRefusal` where it does not fit, of which nothing is remembered.
+    that was given, in the state that the claim has now; one that was cancelled is refused (409), as
+    is one to be begun at once that has ended, and another content (422).  A claim that is refused
+    stands in the list as the refusal: `BudgetRefusal` where it does not fit, of which nothing is
+    remembered.
     """
     books = Books.open(connection, signer, asked[0].request.data_set)
     group = _Group(books, _earlier(connection, asked))
@@ -113,8 +114,16 @@ class _Group:
         request, price, books = asked.request, asked.price, self.books
         known = self.earlier.get((asked.actor.holder, asked.key))
         if known is not None:
-            return _remembered(*known, request.content)
+            return _remembered(*known, request)
         books.require_served()
+        if not any(price):
+            raise Refusal(
+                422,
+                "costs-nothing",
+                "The event costs nothing.",
+                "It needs no claim, and a history of claims that always fit has no end.",
+                "Claim what is drawn from data.",
+            )
         names = books.chosen(request.blocks)
         limits = self._limits(request.project, asked.actor.holder, fits=False)
         rooms = [(books.spent[name], books.cap) for name in names]
@@ -205,8 +214,8 @@ class _Group:
         return answer
 
 
-def _remembered(content: str, answer: str, state: str, asked: str) -> dict[str, object]:
-    if content != asked:
+def _remembered(content: str, answer: str, state: str, asked: ClaimRequest) -> dict[str, object]:
+    if content != asked.content:
         raise Refusal(
             422,
             "key-reused",
@@ -220,6 +229,15 @@ def _remembered(content: str, answer: str, state: str, asked: str) -> dict[str, 
             "state",
             "The claim of this Idempotency-Key was cancelled.",
             "What it had claimed is given back, and nothing may be drawn under it.",
+            "Claim anew with a new key.",
+            {"state": state},
+        )
+    if asked.begin and state != "begun":
+        raise Refusal(
+            409,
+            "state",
+            f"The claim of this Idempotency-Key is {state}.",
+            "What it paid for was drawn or given up; a program that runs again draws anew.",
             "Claim anew with a new key.",
             {"state": state},
         )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -18,6 +18,7 @@ from ...fl.log.hash_chain import canonical, digest
 from .balances import (
     Vector,
     above,
+    is_clearly_above,
     largest_spending,
     loaded,
     minus,
@@ -32,10 +33,9 @@ from .database import locked_row
 from .limits import analyst_of, limited_spending, put_limited
 from .names import Refusal
 from .signer import Signer
+from .stating import audit_noted
 from .tables import claims
 from .terms import epsilon_of, left_of
-
-FINAL_STATES: Final = ("cancelled", "abandoned", "audited")
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,16 @@ class ClaimRequest:
         stated = None if self.stated is None else dict(self.stated)
         said = [self.data_set, named, self.project, dict(self.event), self.begin, stated]
         return digest(canonical(said))
+
+
+@dataclass(frozen=True)
+class AuditedLoss:
+    """What an audited log supports: an event, its price, and for whom it is stated (`stating`)."""
+
+    event: Mapping[str, Any]
+    price: Vector
+    stated: Mapping[str, Any] | None = None
+    derivation: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -134,38 +144,66 @@ def audit(
     claim: str,
     actor: Actor,
     verdict: str,
-    event: Mapping[str, Any] | None,
-    price: Vector | None,
+    lost: AuditedLoss | None,
 ) -> dict[str, object]:
     """Close a claim with an audit's verdict, `holds` or `above`, and charge what was lost above it.
 
-    `event` is what the audited log supports, and `price` its price.  What is above the claim is
-    charged also where it does not fit, and the data set is then frozen; as it is by a loss above
-    the claim whose size nobody states, or by an event that costs no more than was claimed.
+    `lost` is what the audited log supports.  What is above the claim is charged also where it does
+    not fit, and the data set is then frozen.  A loss above the claim whose size nobody states, or
+    with an event that costs no more, freezes it too, and nothing is certified any more.  A loss
+    that is clearly above the claim is, whatever the verdict says.  So is a claim audited that was
+    abandoned, or audited before, and with `above` one that was not released; the same once more
+    changes nothing.
     """
     row, books = _opened(connection, signer, claim, actor)
-    _require_state(row, "released")
-    names = _names(books, row)
-    size = books.terms.size
-    difference = zero(size) if price is None else above(price, loaded(row.price))
-    if any(difference):
-        books.put_spent({name: plus(books.spent[name], difference) for name in names})
-        for each in (row.project_id, *analyst_of(books, row.holder)):
-            spent = limited_spending(books, each, names)
-            put_limited(books, each, {name: plus(spent[name], difference) for name in names})
-    record: dict[str, object] = {
-        "type": "claim.audit",
-        "verdict": verdict,
-        "event": None if event is None else dict(event),
-        "price": None if price is None else texts(price),
-        "charged": texts(difference),
+    names, claimed = _names(books, row), loaded(row.price)
+    if row.state not in ("begun", "released", "abandoned", "audited"):
+        _require_state(row, "released")
+    difference = zero(books.terms.size) if lost is None else above(lost.price, claimed)
+    if is_clearly_above(difference, claimed):
+        verdict = "above"
+    if row.state == "begun" and verdict != "above":
+        _require_state(row, "released")
+    record = _audit_record(verdict, lost, difference)
+    noted, answer = audit_noted(record), json.loads(row.answer)
+    earlier = answer.get("audit", {"verdict": None, "content": None})
+    if earlier["content"] == noted["content"] and earlier["verdict"] in ("above", verdict):
+        return {**answer_of(books, claim, "audited", names), "audit": earlier}
+    _charge_above(books, row, names, difference)
+    values = {
+        "price": stored(plus(claimed, difference)),
+        "answer": canonical({**answer, "audit": noted}),
     }
-    _step(books, row, record, "audited", actor, price=stored(plus(loaded(row.price), difference)))
+    _step(books, row, record, "audited", actor, **values)
     if not all(within(books.spent[name], books.cap) for name in names):
         books.freeze(f"claim {claim} lost more than it claimed, and more than was left", "service")
     elif verdict == "above" and not any(difference):
-        books.freeze(f"claim {claim} lost more than it claimed, nobody says how much", "service")
-    return answer_of(books, claim, "audited", names)
+        reason = f"claim {claim} lost more than it claimed, nobody says how much"
+        books.freeze(reason, "service", certifies=False)
+    return {**answer_of(books, claim, "audited", names), "audit": noted}
+
+
+def _audit_record(verdict: str, lost: AuditedLoss | None, difference: Vector) -> dict[str, object]:
+    record: dict[str, object] = {
+        "type": "claim.audit",
+        "verdict": verdict,
+        "event": None if lost is None else dict(lost.event),
+        "price": None if lost is None else texts(lost.price),
+        "charged": texts(difference),
+    }
+    if lost is not None and lost.stated is not None:
+        record |= {"stated": dict(lost.stated), "derivation": list(lost.derivation)}
+    return record
+
+
+def _charge_above(books: Books, row: sa.Row[Any], names: Sequence[str], difference: Vector) -> None:
+    """Charge blocks, project and holder what was lost above a claim."""
+    if not any(difference):
+        return
+    books.put_spent({name: plus(books.spent[name], difference) for name in names})
+    for each in (row.project_id, *analyst_of(books, row.holder)):
+        spent = limited_spending(books, each, names)
+        put_limited(books, each, {name: plus(spent[name], difference) for name in names})
 
 
 def data_set_of(connection: sa.Connection, claim: str) -> int | None:

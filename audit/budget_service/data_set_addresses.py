@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from fastapi.responses import PlainTextResponse
-
 from ...accountant import validate
 from ...accountant.errors import InvalidInput
 from ...accountant.nearest_names import require_fields
 from . import owners, restoring, tokens
 from .addresses import AUDITORS, EVERYBODY, OWNERS, Address, AuthorisedRequest, blocking
+from .description import EntriesResponse
 from .names import name_of, names_of
 
 _REASON: Final = {"reason": "why, for the history"}
@@ -39,7 +38,7 @@ async def _entries(asked: AuthorisedRequest) -> Any:
     most = _whole(asked.query.get("most", "1000"))
     lines = await blocking(asked.service.lines, asked.path["name"], first, most)
     text = "".join(f"{line}\n" for line in lines)
-    return PlainTextResponse(text, media_type="application/x-ndjson")
+    return EntriesResponse(text)
 
 
 async def _present(asked: AuthorisedRequest) -> Any:

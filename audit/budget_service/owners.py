@@ -61,7 +61,7 @@ def open_data_set(
     except sa.exc.IntegrityError:  # another server opened it meanwhile
         raise _taken(terms.name) from None
     books = Books.open(connection, signer, terms.name)
-    _insert_blocks(books, block_names)
+    insert_blocks(books, block_names)
     books.append(
         {
             "type": "data-set.open",
@@ -97,7 +97,7 @@ def add_blocks(
             "One claim must be able to charge all of them in one transaction.",
             "Put more units into a block.",
         )
-    _insert_blocks(books, new)
+    insert_blocks(books, new)
     books.append({"type": "blocks.add", "blocks": list(new), "by": actor.holder})
     return shown(books)
 
@@ -313,7 +313,8 @@ COUNTS_WHAT_IT_IS_TOLD: Final = (
     "The ledger counts what it is told: a release that nobody claimed is not in it."
 )
 UNCERTIFIED: Final = (
-    "NOT CERTIFIED: the cap was moved above cap_at_most, so epsilon is a reading and no guarantee."
+    "NOT CERTIFIED: the cap was moved above cap_at_most, or more was lost than was claimed and "
+    "nobody says how much, so epsilon is a reading and no guarantee."
 )
 
 
@@ -338,7 +339,8 @@ def _root(connection: sa.Connection, signer: Signer, name: str) -> Books:
     return books
 
 
-def _insert_blocks(books: Books, new: Sequence[str]) -> None:
+def insert_blocks(books: Books, new: Sequence[str]) -> None:
+    """Add blocks that have spent nothing."""
     checked = names_of(blocks=list(new))
     nothing = zero(books.terms.size)
     rows = [{"data_set_id": books.id, "name": name, "spent": stored(nothing)} for name in checked]

@@ -17,11 +17,14 @@ from ...accountant.odometer.pricing import whole_price
 from ...fl.log.hash_chain import START, canonical
 from .balances import Vector, above, minus, of_texts, part, plus, price_vector, within, zero
 from .names import MAX_BLOCKS, name_of, names_of
-from .replayed_fields import epsilon_in, key_in, number_in, share_in, text_in
+from .replayed_fields import ended_after, epsilon_in, key_in, number_in, share_in, text_in
 from .restored_gap import charged_in, gap, refunds, too_few, too_late
 from .signer import SignedStatement, Statement, rotation_message, signature_holds
-from .stating import as_charged
+from .stating import as_charged, audit_noted
 from .terms import Terms
+
+MAX_PRICING_SECONDS: Final = 30.0
+"""How much of a processor an event may take; a service ends it after 2 seconds, on any machine."""
 
 
 class Contradiction(Exception):
@@ -37,16 +40,17 @@ class ReplayedClaim:
     limited: tuple[str, ...]
     price: Vector
     head: str | None = None
+    audit: dict[str, object] | None = None
 
 
-_NEXT: Final[Mapping[str, tuple[str, str]]] = {
-    "claim.begin": ("claimed", "begun"),
-    "claim.cancel": ("claimed", "cancelled"),
-    "claim.release": ("begun", "released"),
-    "claim.abandon": ("begun", "abandoned"),
-    "claim.audit": ("released", "audited"),
+_NEXT: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
+    "claim.begin": (("claimed",), "begun"),
+    "claim.cancel": (("claimed",), "cancelled"),
+    "claim.release": (("begun",), "released"),
+    "claim.abandon": (("begun",), "abandoned"),
+    "claim.audit": (("begun", "released", "abandoned", "audited"), "audited"),
 }
-"""From which state each step leads to which."""
+"""From which states each step leads to which."""
 
 
 @dataclass
@@ -58,6 +62,7 @@ class ReplayedHistory:
     returns the entries that were taken, for what looks back.
 
     `seen` are the numbers and hashes of statements that conflict, until they are `acknowledged`;
+    `counted` those of which an owner stated of how many lost histories they are;
     `shares` and `limited` those of projects and holders and what they spent in each block;
     `must_freeze` is why the next entry has to freeze the data set.
     """
@@ -77,6 +82,7 @@ class ReplayedHistory:
     views: set[str] = field(default_factory=set)
     acknowledged: list[Statement] = field(default_factory=list)
     seen: set[tuple[int, str]] = field(default_factory=set)
+    counted: set[tuple[int, str]] = field(default_factory=set)
     shares: dict[str, Fraction] = field(default_factory=dict)
     limited: dict[tuple[str, str], Vector] = field(default_factory=dict)
     proposals: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -126,8 +132,11 @@ class ReplayedHistory:
         text, terms = canonical([event, stated]), self.open_terms
         if text not in self._prices:
             try:
-                charged, _ = as_charged(ev.from_json(dict(event)), stated, terms)
-                units = whole_price(charged, terms.currency, terms.neighbours)
+                with ended_after(MAX_PRICING_SECONDS):
+                    charged, _ = as_charged(ev.from_json(dict(event)), stated, terms)
+                    units = whole_price(charged, terms.currency, terms.neighbours)
+            except TimeoutError:
+                raise Contradiction("its event is too long to be priced by any service") from None
             except PrivplanError as error:
                 raise Contradiction(f"its event has no price: {error.what}") from None
             self._prices[text] = price_vector(units)
@@ -195,11 +204,13 @@ class ReplayedHistory:
         state = "begun" if record["begun"] is True else "claimed"
         self.claims[number] = ReplayedClaim(state, names, limited, cost)
 
-    def _step(self, record: Mapping[str, Any], before: str, after: str) -> None:
+    def _step(self, record: Mapping[str, Any], before: tuple[str, ...], after: str) -> None:
         claim = self.claims.get(record["claim"])
-        if claim is None or claim.state != before:
+        if claim is None or claim.state not in before:
             is_now = "unknown" if claim is None else claim.state
-            raise Contradiction(f"the claim is {is_now}, and not {before}")
+            raise Contradiction(f"the claim is {is_now}, and not {' or '.join(before)}")
+        if after == "audited" and claim.state == "begun" and record["verdict"] != "above":
+            raise Contradiction("an audit says that a claim holds whose run may go on")
         claim.state = after
         if after == "begun" and (self.frozen or self.behind):
             raise Contradiction("a claim is begun while the data set is frozen")
@@ -222,7 +233,7 @@ class ReplayedHistory:
         event, charged = record["event"], self._vector(record["charged"])
         difference = zero(self.open_terms.size)
         if event is not None and self.reprice:
-            difference = above(self.priced(event), claim.price)
+            difference = above(self.priced(event, record.get("stated")), claim.price)
         if not _no_more(difference, charged):
             raise Contradiction("an audit charges less than what was lost above the claim")
         self._charge(claim.blocks, claim.limited, charged)
@@ -230,8 +241,14 @@ class ReplayedHistory:
         self._require_caps("what was lost above a claim does not fit")
         if record["verdict"] not in ("holds", "above"):
             raise Contradiction("an audit says neither that a claim holds nor that it does not")
+        claim.audit = audit_noted(record)
         if record["verdict"] == "above" and not any(charged):
             self.must_freeze = "a claim lost more than it claimed, and nobody says how much"
+            self.certified = False
+            self.warnings.append(
+                "Somebody lost more than was claimed, and nobody says how much: epsilon is a "
+                "reading and no guarantee."
+            )
 
     def _require_caps(self, reason: str) -> None:
         if not all(within(each, self.cap) for each in self.spent.values()):
@@ -312,18 +329,17 @@ class ReplayedHistory:
             if too_few(histories, statements, self.acknowledged):
                 raise Contradiction("statements are of more lost histories than are charged")
             shared, given_back = self._of_backup(last)
-            needed = gap(size, statements, shared, given_back, histories)
-            for name in needed.keys() & self.spent.keys():
-                if not _no_more(needed[name], charged.get(name, zero(size))):
+            for name, units in gap(size, statements, shared, given_back, histories).items():
+                if not _no_more(units, charged.get(name, zero(size))):
                     raise Contradiction("a restored backup is charged less than was spent")
-            if needed.keys() - self.spent.keys():
-                self.must_freeze = "a restored backup has forgotten blocks"
-        for name, units in charged.items():
-            self.spent[name] = plus(self.spent[name], units)
+        for name, units in charged.items():  # a block that was forgotten is there again
+            self.spent[name_of(block=name)] = plus(self.spent.get(name, zero(size)), units)
         for claim in self.claims.values():
             claim.state = "begun" if claim.state == "claimed" else claim.state
         self.behind, self.seen = False, set()
         self.acknowledged += statements
+        if histories is not None:
+            self.counted |= {(each.seq, each.hash) for each in statements}
         self._require_caps("what a restored backup had forgotten does not fit")
         by_word = record["restored_at"] is not None or histories is not None
         stated = "by the word of an owner" if by_word else "as a whole"

@@ -7,6 +7,10 @@ from __future__ import annotations
 
 import math
 import re
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from typing import Final
 
@@ -55,3 +59,35 @@ def text_in(source: object) -> str:
     if not isinstance(source, str):
         raise ValueError("it is no text")
     return source
+
+
+class _Interruption(BaseException):
+    """Passes through what catches every `Exception`."""
+
+
+@contextmanager
+def ended_after(seconds: float) -> Iterator[None]:
+    """Raise `TimeoutError` where the body takes more seconds of a processor.
+
+    A service prices in processes that it ends; an audit has one, and ends what takes so much longer
+    that no service would have answered it.
+    Only the main thread of a program can be interrupted so, and only where the system has timers;
+    elsewhere the body is not limited.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or not hasattr(signal, "setitimer"):
+        yield
+        return
+
+    def end(*_: object) -> None:
+        raise _Interruption
+
+    before = signal.signal(signal.SIGVTALRM, end)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        yield
+    except _Interruption:
+        raise TimeoutError from None
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
+        signal.signal(signal.SIGVTALRM, before)

@@ -20,10 +20,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from .balances import Vector, above, largest, of_texts, plus, zero
 from .signer import Statement
+
+CHARGED: Final = 1
+COUNTED: Final = 2
+"""How a statement was acknowledged: charged, or one of as many histories as an owner stated."""
 
 Balances = Mapping[str, Vector]
 

@@ -109,20 +109,24 @@ class LedgerService:
             refusal.more["fits"] = more
         return refusal
 
-    def audit_price(
-        self, claim: str, event: Mapping[str, Any] | None, actor: Actor
-    ) -> tuple[dict[str, Any] | None, Vector | None]:
-        """Return the event that an audit names as it is written, and its price; None for none."""
+    def audited_loss(
+        self,
+        claim: str,
+        event: Mapping[str, Any] | None,
+        actor: Actor,
+        stated: Mapping[str, Any] | None = None,
+    ) -> claims.AuditedLoss | None:
+        """Return the event that an audit names as it is written, with its price; None for none."""
         if event is None:
-            return None, None
+            return None
         with self.database.reading() as connection:
             number = claims.data_set_of(connection, claim)
             if number is None:
                 raise claims.no_claim()
             text = sa.select(data_sets.c.terms).where(data_sets.c.id == number)
             terms = terms_of(connection.execute(text).scalar_one())
-        priced = self.pricer.price(terms, event, None, actor.holder)
-        return priced.event, priced.price
+        priced = self.pricer.price(terms, event, stated, actor.holder)
+        return claims.AuditedLoss(priced.event, priced.price, stated, priced.derivation)
 
     def step(self, claim: str, operation: Callable[[sa.Connection], T]) -> Future[T]:
         """Return the future of a step in the life of a claim."""

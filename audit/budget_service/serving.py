@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import signal
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -172,7 +173,8 @@ def _answer(
                     signal.signal(each, signal.SIG_IGN)
 
         async def startup(self, sockets: Any = None) -> None:
-            await super().startup(sockets=sockets)
+            with _impatient_handshakes(asyncio.get_running_loop()):
+                await super().startup(sockets=sockets)
             if self.started:
                 port = self.servers[0].sockets[0].getsockname()[1]
                 scheme = "http" if asked.certificate is None else "https"
@@ -189,11 +191,13 @@ def _answer(
         server_header=False,
         lifespan="off",
         http=ImpatientProtocol,
+        loop="asyncio",
         limit_concurrency=MAX_CONNECTIONS,
         timeout_graceful_shutdown=GRACE_SECONDS,
         ssl_certfile=asked.certificate,
         ssl_keyfile=asked.certificate_key,
     )
+    _allow_files()
     server = Server(config)
     server.run()
     if not server.started:
@@ -202,6 +206,38 @@ def _answer(
             "Another program may answer there, or the name is of another machine.",
             "Give another --port or --host.",
         )
+
+
+@contextlib.contextmanager
+def _impatient_handshakes(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
+    """Have servers that are made end a TLS handshake as soon as the head of a request.
+
+    uvicorn counts connections after their handshake alone, and asyncio waits a minute for it.
+    """
+    from .slow_senders import HEAD_SECONDS
+
+    made: Callable[..., Awaitable[Any]] = loop.create_server
+
+    async def create_server(*arguments: Any, ssl: Any = None, **more: Any) -> Any:
+        limit = {} if ssl is None else {"ssl_handshake_timeout": HEAD_SECONDS}
+        return await made(*arguments, ssl=ssl, **limit, **more)
+
+    vars(loop)["create_server"] = create_server
+    try:
+        yield
+    finally:
+        del vars(loop)["create_server"]
+
+
+def _allow_files() -> None:
+    """Allow as many open files as the system lets a process have: a connection is one."""
+    try:
+        import resource
+    except ModuleNotFoundError:
+        return
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 @contextlib.contextmanager

@@ -1,8 +1,8 @@
-"""Connections whose requests do not come: they are closed, and no one else has to wait for them.
+"""Connections whose requests do not come, or whose answers are not read: they are closed.
 
 uvicorn limits how many connections there are, and not how long one takes to send the head of a
-request.  Here a head has some seconds; and where connections become many, the one that has waited
-longest makes room for a new one.
+request, or to read an answer.  Here both have some seconds; and where connections become many, the
+one that has waited longest, or kept the service waiting, makes room for a new one.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 HEAD_SECONDS: Final = 10.0
 """How long the head of a request may take to come."""
 
+ANSWER_SECONDS: Final = 30.0
+"""How long a client may read nothing of an answer that is sent."""
+
 RESERVED: Final = 20
 """So many connections below the limit, one that waits is closed for each new one."""
 
@@ -23,6 +26,7 @@ class ImpatientProtocol(H11Protocol):
     """HTTP/1.1 for clients that send what they have to say."""
 
     _timer: asyncio.TimerHandle | None = None
+    _unread: asyncio.TimerHandle | None = None
     _since = 0.0
 
     @property
@@ -41,7 +45,9 @@ class ImpatientProtocol(H11Protocol):
             waiting = [
                 each
                 for each in self.connections
-                if isinstance(each, ImpatientProtocol) and each is not self and not each.is_answered
+                if isinstance(each, ImpatientProtocol)
+                and each is not self
+                and (not each.is_answered or each._unread is not None)
             ]
             if waiting:
                 oldest = min(waiting, key=lambda each: each._since)
@@ -57,14 +63,26 @@ class ImpatientProtocol(H11Protocol):
         else:
             self._await_head()
 
+    def pause_writing(self) -> None:
+        """Begin to wait for a client that does not read."""
+        super().pause_writing()
+        if self._unread is None:
+            self._unread = self.loop.call_later(ANSWER_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """End that wait: it has read."""
+        self._stop_unread()
+        super().resume_writing()
+
     def on_response_complete(self) -> None:
         """Begin to be idle, which the limit of uvicorn ends."""
         self._since = self.loop.time()
         super().on_response_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End the wait."""
+        """End every wait."""
         self._stop()
+        self._stop_unread()
         super().connection_lost(exc)
 
     def _await_head(self) -> None:
@@ -75,6 +93,11 @@ class ImpatientProtocol(H11Protocol):
         self._timer = None
         if not self.is_answered:
             self.transport.abort()
+
+    def _stop_unread(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
 
     def _stop(self) -> None:
         if self._timer is not None:

@@ -71,15 +71,17 @@ def _check_terms(connection: sa.Connection, books: Books) -> None:
 
 def _check(connection: sa.Connection, books: Books) -> None:
     lines = (
-        sa.select(entries.c.line)
+        sa.select(entries.c.line, entries.c.hash)
         .where(entries.c.data_set_id == books.id)
         .order_by(entries.c.seq)
         .execution_options(yield_per=1000)
     )
     replayed, prev, seq = HistoryWithContents(reprice=False), START, 0
     try:
-        for line in connection.execute(lines).scalars():
-            prev = taken(line.encode("ascii", "replace"), seq, prev, replayed)
+        for row in connection.execute(lines):
+            prev = taken(row.line.encode("ascii", "replace"), seq, prev, replayed)
+            if row.hash != prev:
+                raise Contradiction("its tables have another hash of it than what it says")
             seq += 1
         tables = (books.seq, books.head, books.spent, books.cap, books.epsilon, books.certified)
         history = (seq - 1, prev, replayed.spent, replayed.cap, replayed.epsilon)

@@ -19,6 +19,8 @@ from .books import Books
 from .claims import ClaimRequest
 from .replayed import Contradiction, ReplayedHistory
 from .replayed_fields import share_in
+from .restored_gap import COUNTED
+from .signer import SignedStatement
 from .tables import claims, presented, project_blocks, projects, proposals
 
 
@@ -69,7 +71,10 @@ def _require_claims(connection: sa.Connection, books: Books, history: HistoryWit
         said = (row.state, limited, touched, loaded(row.price), row.log_head)
         if said != (claim.state, claim.limited, claim.blocks, claim.price, claim.head):
             raise Contradiction("its tables say other of a claim than its history")
-        if row.content not in history.contents[row.id] or json.loads(row.answer)["id"] != row.id:
+        answer = json.loads(row.answer)
+        if answer.get("audit") != claim.audit:
+            raise Contradiction("its tables say other of an audit than its history")
+        if row.content not in history.contents[row.id] or answer["id"] != row.id:
             raise Contradiction("its tables answer a claim by another one")
     if count != len(history.claims):
         raise Contradiction("its tables lack a claim that its history has")
@@ -112,9 +117,16 @@ def _require_proposals(connection: sa.Connection, books: Books, history: Replaye
 def _require_presented(connection: sa.Connection, books: Books, history: ReplayedHistory) -> None:
     asked = sa.select(presented).where(presented.c.data_set_id == books.id)
     waiting: set[tuple[int, str]] = set()
-    acknowledged: set[tuple[int, str]] = set()
+    acknowledged: dict[tuple[int, str], bool] = {}
     for row in connection.execute(asked):
-        (acknowledged if row.acknowledged else waiting).add((row.seq, row.hash))
-    known = {(each.seq, each.hash) for each in history.acknowledged}
-    if not history.seen <= waiting or acknowledged != known:
-        raise Contradiction("its tables lack a statement that its history names")
+        signed, name = SignedStatement.from_json(json.loads(row.statement)), (row.seq, row.hash)
+        said = (signed.statement.data_set, signed.statement.seq, signed.statement.hash)
+        if said != (books.name, *name) or not history.signed_then(signed):
+            raise Contradiction("its tables have a statement that its service did not sign")
+        if row.acknowledged:
+            acknowledged[name] = row.acknowledged == COUNTED
+        else:
+            waiting.add(name)
+    known = {(each.seq, each.hash): False for each in history.acknowledged}
+    if history.seen != waiting or acknowledged != known | dict.fromkeys(history.counted, True):
+        raise Contradiction("its tables have other statements than its history")

@@ -13,6 +13,7 @@ from ...accountant import validate
 from ...accountant.errors import InvalidInput
 from ...accountant.neighbours import as_neighbours
 from ...accountant.odometer.conversions import Conversion, converted
+from ...fl.log.hash_chain import canonical, digest
 from .names import name_of
 from .terms import Terms
 
@@ -33,6 +34,12 @@ def stated_in(source: Mapping[str, Any]) -> dict[str, Any] | None:
     if "records_per_unit" in stated:
         validate.count(records_per_unit=stated["records_per_unit"])
     return stated
+
+
+def audit_noted(record: Mapping[str, Any]) -> dict[str, object]:
+    """Return what is kept of the entry of an audit with its claim: the same is not told twice."""
+    content = digest(canonical([record["event"], record.get("stated")]))
+    return {"verdict": record["verdict"], "charged": record["charged"], "content": content}
 
 
 def as_charged(

@@ -44,8 +44,9 @@ def settings_in(opened: RunOpen) -> Settings:
     if is_of_loop(opened):
         raise Unsupported(
             "The log is of a training loop that privplan did not run, so nothing can be rehearsed.",
-            "An attack repeats a run with canaries, and this one inserted none.",
-            "For counts of an audit of your own: privplan audit counts.",
+            "Canaries have to be in the training itself, and none were put into this one.",
+            "Train with pp.logged(engine, folder, plan=plan, canaries=1000). For counts of another "
+            "audit: privplan audit counts.",
         )
     tables = tables_in(opened.configuration)
     idle = idle_tables(opened.configuration)

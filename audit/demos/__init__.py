@@ -2,6 +2,14 @@
 
 Each module here holds one, under the name `DEMO`; it is loaded when it is asked for.  A
 demonstration shows that a claim fails; that none is shown says nothing about any other claim.
+
+- `demo`, `counting`: what a demonstration is, and bounds from how often an event was seen.
+- `fedpower`, `fedpower_client_view`, `fedpower_removal`: FedPower's algorithms.
+- `flame`, `flame_topk`, `flame_tuples`: FLAME's protocols.
+- `disco_radius`, `disco_shares`, `disco_share_search`: DISCO's noise and float shares.
+- `naive_factor`, `noise_free_residue`, `paillier_randomness`, `published_weighting`: Uldp-FL: ULDP-
+  NAIVE and Protocol 1.
+- `wishart_support`: DELM's private PCA.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What one round's cost depends on: the facts that its records state, if they can be so.
+"""The facts that decide a round's cost: its rate, batch, weights and noise, if they can be so.
 
 **Noise that is taken off** a sum, of all silos but one, under a Paillier key:
 

@@ -2,6 +2,12 @@
 
 They are looked for wherever a log is judged, before its budget is computed.  Their absence proves
 nothing: the owner of a log can write a consistent one of a run that never took place.
+
+- `round_numbers`, `streams`: rounds cut out or copied; random bytes without a release.
+- `lineage`, `models`, `replay`, `stored_model`: which model follows from which, and files of
+  models.
+- `matrix_statements`: facts of matrices that do not fit.
+- `folder_files`: the files next to a log.
 """
 
 from __future__ import annotations

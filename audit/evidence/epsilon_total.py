@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
@@ -72,32 +72,6 @@ def rounded_leaves(parts: Composition, *, weaker: bool) -> tuple[Composition, bo
             f"The log holds {len(coarse):,} different events that cannot be rounded to fewer."
         )
     return coarse, True
-
-
-def with_less_noise(event: ev.Event, factor: float) -> ev.Event:
-    """Return an event of which every noise is divided by `factor`, 1 or above.
-
-    So are noise multipliers; a stated epsilon or rho is multiplied by it.  Rates, counts and deltas
-    stay.
-
-    >>> with_less_noise(ev.Repeat(3, ev.Poisson(0.5, ev.Gaussian(2.0))), 2.0)
-    Repeat(count=3, event=Poisson(rate=0.5, event=Gaussian(noise_multiplier=1.0)))
-    """
-    changes: dict[str, object] = {}
-    for field in fields(event):
-        value = getattr(event, field.name)
-        if isinstance(value, ev.Event):
-            changes[field.name] = with_less_noise(value, factor)
-        elif isinstance(value, tuple):
-            changes[field.name] = tuple(
-                with_less_noise(each, factor) if isinstance(each, ev.Event) else each
-                for each in value
-            )
-        elif field.name == "noise_multiplier":
-            changes[field.name] = value / factor
-        elif field.name in ("epsilon", "rho"):
-            changes[field.name] = value * factor
-    return replace(event, **changes) if changes else event
 
 
 def _few(parts: Composition, most: int) -> bool:

@@ -28,18 +28,8 @@ from typing import Final
 
 from ...accountant.records import Reach
 from ...fl.declarations.own_code import is_own
+from ...fl.observers import names
 from ...fl.observers.assumptions import Circumstances
-from ...fl.observers.names import (
-    ANALYZER,
-    COORDINATOR,
-    MODEL,
-    PEER,
-    SERVER,
-    SHUFFLER,
-    SILO,
-    SILO_WITH_RECORDS,
-    Coalition,
-)
 from ...fl.observers.reaches import is_mixer_of_sums
 from ..derivation.believed_reach import believed_reach
 from ..derivation.protocol_consistency import contradictions
@@ -49,8 +39,8 @@ from .observed_rounds import Rounds
 from .round_kinds import RoundKind
 
 _OBSERVERS_BY_AGGREGATION: Final[Mapping[str, tuple[str, ...]]] = {
-    "shares": (PEER,),
-    "shuffle": (ANALYZER, SHUFFLER),
+    "shares": (names.PEER,),
+    "shuffle": (names.ANALYZER, names.SHUFFLER),
 }
 """Who sees something of a run without a server, or whose messages are mixed, besides the model."""
 
@@ -58,7 +48,7 @@ _OBSERVERS_BY_AGGREGATION: Final[Mapping[str, tuple[str, ...]]] = {
 def observers_of(rounds: Rounds) -> tuple[str, ...]:
     """Return who sees something of a run: by its structure, and whoever the log names."""
     opened, closed = rounds.ledger.opened, rounds.ledger.closed
-    observers = [MODEL]
+    observers = [names.MODEL]
     # Several shares of noise were added by several parties, whatever the log calls them.
     shared = any(kind.facts.noise.shares >= 2 for kind in rounds.kinds)  # by whom, if not silos?
     observers += _OBSERVERS_BY_AGGREGATION.get(rounds.setting.aggregation, ())
@@ -67,7 +57,7 @@ def observers_of(rounds: Rounds) -> tuple[str, ...]:
         # A record lies in one silo, as a silo does: nobody else holds a part of it.
         in_parts = rounds.setting.unit == "user" or rounds.setting.group > 1
         if in_parts and any(_differs(rounds, kind) for kind in rounds.kinds):
-            observers.append(SILO_WITH_RECORDS)
+            observers.append(names.SILO_WITH_RECORDS)
         observers += _coalitions(rounds)
     observers += [opened.claim.observer, *opened.plan.events]
     observers += [name for kind in rounds.kinds for name in kind.stated]
@@ -82,11 +72,11 @@ def _summing(rounds: Rounds) -> tuple[str, ...]:
     Peers see what silos do and more, so their rows leave nothing out (`fl.observers.reaches`).
     """
     announced = {rounds.ledger.opened.claim.observer, *rounds.ledger.opened.plan.events}
-    among_peers = announced >= {PEER, COORDINATOR}
+    among_peers = announced >= {names.PEER, names.COORDINATOR}
     summed = rounds.setting.aggregation in ("plain", "masked")
-    if among_peers and (summed or _see_every_message(rounds, COORDINATOR, PEER)):
-        return (COORDINATOR, PEER)
-    return (SERVER, SILO)
+    if among_peers and (summed or _see_every_message(rounds, names.COORDINATOR, names.PEER)):
+        return (names.COORDINATOR, names.PEER)
+    return (names.SERVER, names.SILO)
 
 
 def _see_every_message(rounds: Rounds, *observers: str) -> bool:
@@ -117,11 +107,14 @@ def _coalitions(rounds: Rounds) -> list[str]:
     if security is None or security.protocol not in ("pairwise-masks", "private-weighting"):
         return []
     colluders = 1 if security.protocol == "private-weighting" else security.colluders
-    return [Coalition(colluders, holds).name for holds in (False, True)] if colluders else []
+    return [names.Coalition(colluders, holds).name for holds in (False, True)] if colluders else []
 
 
 def _differs(rounds: Rounds, kind: RoundKind) -> bool:
-    return rounds.seen(kind, SILO).supported != rounds.seen(kind, SILO_WITH_RECORDS).supported
+    return (
+        rounds.seen(kind, names.SILO).supported
+        != rounds.seen(kind, names.SILO_WITH_RECORDS).supported
+    )
 
 
 def sees_released(rounds: Rounds, observer: str) -> bool:
@@ -130,8 +123,8 @@ def sees_released(rounds: Rounds, observer: str) -> bool:
     A server's always was.  Others' is where the log states what reaches them, and what is counted
     of that is not only about what lies elsewhere, nor of who mixes; see the module.
     """
-    if observer in (MODEL, SERVER):
-        return observer == SERVER
+    if observer in (names.MODEL, names.SERVER):
+        return observer == names.SERVER
     for kind in rounds.kinds:
         if kind.facts.reach_to(observer) is None and observer not in kind.facts.missing:
             continue
@@ -200,7 +193,7 @@ def assumed(rounds: Rounds, observer: str) -> tuple[str, ...]:
     for kind, reached in zip(rounds.kinds, seen, strict=True):
         if reached is not None and any(reach.sees == "nothing" for reach in reached.reaches):
             # What they see is what is released, and what that rests on.
-            reaches_seen.append(believed_reach(kind.facts, rounds.setting, MODEL))
+            reaches_seen.append(believed_reach(kind.facts, rounds.setting, names.MODEL))
     return tuple(
         dict.fromkeys(
             text for reached in reaches_seen if reached is not None for text in reached.assumed

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ...accountant import events as ev
-from ...accountant.records.kinds import counts_by_silo, lies_in_one_silo
+from ...accountant.records.participation import counts_by_silo, lies_in_one_silo
 from ...fl.frame.held_out_messages import VOTE_NUMBERS
 from ...fl.observers.names import MODEL
 from ..derivation.round_facts import RoundFacts

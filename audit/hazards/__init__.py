@@ -1,4 +1,13 @@
-"""Hazards: rules that find claims of a log that it does not support, one function for each."""
+"""Hazards: rules that find claims of a log that it does not support, one function for each.
+
+- `chain`, `sidecar`, `sealed`: the file itself, its sidecar, and what stands sealed in it.
+- `sampling`, `noise`, `contribution_bounds`, `units`: samples and rates; noise that arrived; clips
+  and weights; who is protected.
+- `statements`, `stated_reaches`, `run_course`: what a log says of itself and of who sees what;
+  plan, interruptions, end.
+- `security`, `parties`: protocols of sums; logs of one party among several.
+- `configuration_mismatch`: the configuration against the facts.
+"""
 
 from __future__ import annotations
 

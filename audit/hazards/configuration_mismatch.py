@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from ...accountant.event_tree import with_less_noise
 from ..configuration.comparison import compared
 from ..configuration.first_line import Comparison, sentence_of
 from ..configuration.logged_configuration import target_of
-from ..evidence.epsilon_total import total, with_less_noise
+from ..evidence.epsilon_total import total
 from ..evidence.evidence import Evidence
 from ..findings import Match, rule
 

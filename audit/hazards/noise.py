@@ -204,7 +204,7 @@ def seeded(evidence: Evidence) -> Match | None:
 CIPHERS: Final = ("chacha20",)
 """Ciphers whose streams are known to be as good as random; runs here draw from no other."""
 
-ORDINARY_GENERATORS: Final = ("mt19937", "philox")
+ORDINARY_GENERATORS: Final = ("mt19937", "philox", "threefry2x32")
 """Generators of other libraries that draw from a state that nobody chose, and are no ciphers."""
 
 

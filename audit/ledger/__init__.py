@@ -1,4 +1,8 @@
-"""What is read of a log: intents with their releases, phases of training, commitments."""
+"""What is read of a log: intents with their releases, phases of training, commitments.
+
+- `entries`, `phases`: intents with what came of them; which rounds train.
+- `gram_facts`, `product_facts`, `matrix_facts`: what facts of matrices bound.
+"""
 
 from __future__ import annotations
 

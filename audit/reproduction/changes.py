@@ -1,4 +1,4 @@
-"""Settings near the described ones, from which wrong numbers come, the most plausible first."""
+"""Likely mistakes near the described settings (delta, epochs, batch ...), most plausible first."""
 
 from __future__ import annotations
 

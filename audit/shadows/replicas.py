@@ -117,7 +117,7 @@ class DiscardingRecorder:
     def __init__(self) -> None:
         self._written = 0
 
-    def append(self, record: Record) -> int:  # noqa: ARG002
+    def append(self, record: Record) -> int:
         """Count the record, and discard it."""
         self._written += 1
         return self._written - 1

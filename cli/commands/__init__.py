@@ -1,1 +1,10 @@
-"""What each command does, one file a command."""
+"""What each command does, one file a command.
+
+- `account`, `calibrate`, `plan`: what an event costs, how much noise, a budget over phases.
+- `check`, `claims`, `explain`, `doctor`: reported numbers, published systems, pages, the
+  installation.
+- `run`, `report`, `data`: a run, its page for people, tables of one's own.
+- `audit_log`, `audit_budget`, `audit_attack`, `audit_counts`, `audit_demo`: `privplan audit ...`.
+- `guard`, `flower`, `network`: runs over a network.
+- `serve`, `ledger`: the budget ledger, and what holds it to account.
+"""

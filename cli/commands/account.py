@@ -22,20 +22,18 @@ EventPath = Annotated[
 
 Units = Annotated[
     int | None,
-    typer.Option(
-        metavar="N",
-        help="How many units are protected: a delta of 1 / N or more is refused, or needs "
+    options.optional(
+        "N",
+        "How many units are protected: a delta of 1 / N or more is refused, or needs "
         "--accept-delta.",
-        show_default=False,
     ),
 ]
 Claimed = Annotated[
     str | None,
-    typer.Option(
-        metavar="E",
-        help="An epsilon that is said of it, as it is printed: is it right?  Exit code 1 if it is "
+    options.optional(
+        "E",
+        "An epsilon that is said of it, as it is printed: is it right?  Exit code 1 if it is "
         "false, 3 if it is not proven.",
-        show_default=False,
     ),
     options.PER_CALL,
 ]
@@ -46,11 +44,10 @@ Routes = Annotated[
 ]
 Curve = Annotated[
     Path | None,
-    typer.Option(
+    options.optional(
+        "FILE.csv",
+        "Write delta by epsilon, and the Renyi divergence by order, into a CSV file.",
         "--curve",
-        metavar="FILE.csv",
-        help="Write delta by epsilon, and the Renyi divergence by order, into a CSV file.",
-        show_default=False,
     ),
     options.PER_CALL,
 ]

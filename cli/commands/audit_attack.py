@@ -34,29 +34,19 @@ Tiers = Annotated[
     ),
 ]
 Observer = Annotated[
-    str | None,
-    typer.Option(
-        metavar="WHO", help="Whose view is taken; without: that of the claim.", show_default=False
-    ),
+    str | None, options.optional("WHO", "Whose view is taken; without: that of the claim.")
 ]
 Canaries = Annotated[
     int | None,
-    typer.Option(
-        metavar="N",
-        help="Units that are put in or left out by a coin; without: 50,000, or fewer where each "
+    options.optional(
+        "N",
+        "Units that are put in or left out by a coin; without: 50,000, or fewer where each "
         "costs more.",
-        show_default=False,
     ),
 ]
-Rounds = Annotated[
-    int | None,
-    typer.Option(metavar="N", help="Rehearse fewer rounds than planned.", show_default=False),
-]
+Rounds = Annotated[int | None, options.optional("N", "Rehearse fewer rounds than planned.")]
 Seed = Annotated[
-    int | None,
-    typer.Option(
-        metavar="N", help="Make the rehearsal reproducible; fix it beforehand.", show_default=False
-    ),
+    int | None, options.optional("N", "Make the rehearsal reproducible; fix it beforehand.")
 ]
 Confidence = Annotated[
     float,
@@ -68,30 +58,23 @@ Confidence = Annotated[
 ]
 Data = Annotated[
     Path | None,
-    typer.Option(
-        metavar="PATH",
-        help="The run's records, which only membership reads; of a table, the configuration that "
+    options.optional(
+        "PATH",
+        "The run's records, which only membership reads; of a table, the configuration that "
         "names its files (DIR/config.toml).  A log names none.",
-        show_default=False,
     ),
 ]
 Code = Annotated[
     list[Path] | None,
-    typer.Option(
-        "--model",
-        metavar="FILE",
-        help="The code of a model of your own, which is executed if its digest is the log's; again "
+    options.optional(
+        "FILE",
+        "The code of a model of your own, which is executed if its digest is the log's; again "
         "for a loss in another file.",
-        show_default=False,
+        "--model",
     ),
 ]
 SignKey = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="Ed25519 private key (PEM) of a log that is signed.",
-        show_default=False,
-    ),
+    Path | None, options.optional("FILE", "Ed25519 private key (PEM) of a log that is signed.")
 ]
 DryRun = Annotated[
     bool, typer.Option("--no-append", "--dry-run", help="Leave the folder as it is.")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from ...accountant import rounding
-from ...accountant.errors import counted
+from ...accountant.errors import InvalidInput, counted
 from ...fl.observers.names import coalition_of, holds_part
 from ...fl.observers.words import phrase, unit_before
 from ..inputs import anchors, options
@@ -18,26 +18,20 @@ from ..terminal.output import Report, paragraph, plain, table, wrapped
 if TYPE_CHECKING:
     from ...accountant.records import Claim
     from ...audit.budget import BudgetReport
+    from ...audit.budget.ledger_verdict import AuditedClaim, LedgerVerdict
     from ...audit.budget.report import Row
     from ...audit.findings import Finding
     from ...audit.hazards.sealed import SealedCheck
 
 Limit = Annotated[
     float | None,
-    typer.Option(
-        metavar="E",
-        help="Epsilon that must not be exceeded before the observer of the claim; exit code 1.",
-        show_default=False,
+    options.optional(
+        "E", "Epsilon that must not be exceeded before the observer of the claim; exit code 1."
     ),
 ]
 Groups = Annotated[
     list[int] | None,
-    typer.Option(
-        "--group",
-        metavar="K",
-        help="Answer for units of K as well; may be given several times.",
-        show_default=False,
-    ),
+    options.optional("K", "Answer for units of K as well; may be given several times.", "--group"),
 ]
 Sealed = Annotated[
     bool,
@@ -46,6 +40,27 @@ Sealed = Annotated[
         help="Open the sealed sidecar too, as a trusted auditor; what it shows is not to be "
         "published.",
     ),
+]
+LedgerAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--ledger",
+        metavar="URL",
+        help="Tell the verdict to the budget ledger that the run claimed from, as an auditor whose "
+        "token is in PRIVPLAN_LEDGER_TOKEN (privplan explain ledger).",
+        show_default=False,
+    ),
+    options.PER_CALL,
+]
+ClaimId = Annotated[
+    str | None,
+    typer.Option(
+        "--claim",
+        metavar="ID",
+        help="The claim on the ledger, where the run's folder does not have it.",
+        show_default=False,
+    ),
+    options.PER_CALL,
 ]
 
 SEALED: Final = (
@@ -65,6 +80,8 @@ class BudgetRequest(OutputOptions, anchors.AnchorOptions):
     limit: Limit = None
     group: Groups = None
     sealed: Sealed = False
+    ledger: LedgerAddress = None
+    claim: ClaimId = None
 
 
 @takes(BudgetRequest)
@@ -74,31 +91,71 @@ def budget(_: typer.Context, asked: BudgetRequest) -> Report:
     Nothing that the log says about epsilon is used: sensitivity, noise and samples are read from
     each round, and two engines account for them.  --limit and --quiet are about the epsilon before
     the observer of the claim, which the line `hides` names.  Exit code 1 if the log does not
-    support its claim, exceeds --limit, or holds a hazard that is an error.
+    support its claim, exceeds --limit, or holds a hazard that is an error.  --ledger tells the
+    budget ledger: what was lost above the run's claim there is charged, and where nobody can say
+    how much it was, the data set is frozen.
     """
     from ...audit.budget import audit_budget
 
+    expected, claimed = asked.expected(), _claim_on_ledger(asked)
+    if claimed is not None:
+        expected["expected_head"] = claimed.head
     audited = audit_budget(
         asked.folder,
         limit=asked.limit,
         groups=asked.group or (),
         sealed=asked.sealed,
-        **asked.expected(),
+        **expected,
     )
+    told = None if claimed is None else claimed.judged(asked.folder, audited)
     return Report(
-        result=audited.to_json(),
-        text=_text(audited),
+        result={**audited.to_json(), **({} if told is None else {"ledger": told.to_json()})},
+        text=_text(audited, told),
         number=rounding.plain(audited.total.upper),
         assumptions=audited.assumptions,
         warnings=(SEALED,) if asked.sealed else (),
-        ok=audited.ok,
+        ok=audited.ok and (told is None or told.ok),
     )
 
 
-def _text(report: BudgetReport) -> str:
-    parts = [table(_rows(report))]
+def _claim_on_ledger(asked: BudgetRequest) -> AuditedClaim | None:
+    """Return the claim that the verdict is about; None where no ledger is to be told."""
+    if asked.ledger is None:
+        if asked.claim is not None:
+            raise InvalidInput("--claim names a claim on a ledger: give --ledger URL too.")
+        return None
+    if asked.sealed or asked.head is not None:
+        raise InvalidInput(
+            "--ledger cannot be given with --sealed or --head.",
+            "What the ledger is told is published, and the claim has the head of its log.",
+            "Leave the other one out.",
+        )
+    from ...audit.budget.ledger_verdict import AuditedClaim
+    from ...fl.ledger_client.ledger import Ledger
+
+    return AuditedClaim.of(asked.folder, Ledger(asked.ledger), asked.claim)
+
+
+def _text(report: BudgetReport, told: LedgerVerdict | None) -> str:
+    rows = _rows(report)
+    if told is not None:
+        rows += wrapped("told", _told(told))
+    parts = [table(rows)]
     parts += [_hazard(hazard) for hazard in report.hazards]
     return "\n\n".join(parts)
+
+
+def _told(told: LedgerVerdict) -> str:
+    """Return what the ledger made of the verdict, in words."""
+    claim = f"claim {plain(told.claim)}"
+    if told.verdict is None:
+        return f"the ledger nothing of {claim}: {told.why}"
+    words = [f"the ledger that {claim} " + ("holds" if told.ok else "does NOT hold")]
+    if told.charged:
+        words.append("what was lost above it was charged")
+    if told.frozen:
+        words.append("the data set is FROZEN")
+    return "; ".join(words)
 
 
 def _rows(report: BudgetReport) -> list[tuple[str, str]]:

@@ -15,54 +15,25 @@ if TYPE_CHECKING:
     from ...accountant.events import Event
     from ...audit.counts import CountedEpsilon
 
-Canaries = Annotated[
-    int | None,
-    typer.Option(metavar="M", help="Canaries of one run, each in by a coin.", show_default=False),
-]
-Guesses = Annotated[
-    int | None,
-    typer.Option(metavar="R", help="How many of the coins were guessed.", show_default=False),
-]
-Correct = Annotated[
-    int | None,
-    typer.Option(metavar="V", help="How many guesses were right.", show_default=False),
-]
-Negatives = Annotated[
-    int | None,
-    typer.Option(metavar="N", help="Units that were out.", show_default=False),
-]
-FalseAlarms = Annotated[
-    int | None,
-    typer.Option(metavar="N", help="How many of them were called in.", show_default=False),
-]
-Positives = Annotated[
-    int | None,
-    typer.Option(metavar="N", help="Units that were in.", show_default=False),
-]
-Misses = Annotated[
-    int | None,
-    typer.Option(metavar="N", help="How many of them were called out.", show_default=False),
-]
+Canaries = Annotated[int | None, options.optional("M", "Canaries of one run, each in by a coin.")]
+Guesses = Annotated[int | None, options.optional("R", "How many of the coins were guessed.")]
+Correct = Annotated[int | None, options.optional("V", "How many guesses were right.")]
+Negatives = Annotated[int | None, options.optional("N", "Units that were out.")]
+FalseAlarms = Annotated[int | None, options.optional("N", "How many of them were called in.")]
+Positives = Annotated[int | None, options.optional("N", "Units that were in.")]
+Misses = Annotated[int | None, options.optional("N", "How many of them were called out.")]
 Thresholds = Annotated[
-    int,
-    typer.Option(metavar="N", help="Thresholds that were tried; the best one is given."),
+    int, typer.Option(metavar="N", help="Thresholds that were tried; the best one is given.")
 ]
 Delta = Annotated[float, typer.Option(help="Slack, delta; 0 is for pure differential privacy.")]
 Confidence = Annotated[
-    float,
-    typer.Option(metavar="C", help="Each number errs with probability 1 - C at most."),
+    float, typer.Option(metavar="C", help="Each number errs with probability 1 - C at most.")
 ]
-Claimed = Annotated[
-    float | None,
-    typer.Option(metavar="E", help="The claimed epsilon at --delta.", show_default=False),
-]
+Claimed = Annotated[float | None, options.optional("E", "The claimed epsilon at --delta.")]
 ClaimedEvent = Annotated[
     str | None,
-    typer.Option(
-        "--event",
-        metavar="EVENT.json",
-        help="The claimed mechanism: also test its family (f-DP).",
-        show_default=False,
+    options.optional(
+        "EVENT.json", "The claimed mechanism: also test its family (f-DP).", "--event"
     ),
 ]
 

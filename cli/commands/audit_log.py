@@ -20,20 +20,18 @@ if TYPE_CHECKING:
 
 Models = Annotated[
     str | None,
-    typer.Option(
+    options.optional(
+        "DIR",
+        "Folder of every released model (save_models): each must be what its round released.",
         "--models",
-        metavar="DIR",
-        help="Folder of every released model (save_models): each must be what its round released.",
-        show_default=False,
     ),
 ]
 Against = Annotated[
     list[str] | None,
-    typer.Option(
+    options.optional(
+        "DIR",
+        "Run folder of a silo, once for each: DIR is then the server's, of one network.",
         "--against",
-        metavar="DIR",
-        help="Run folder of a silo, once for each: DIR is then the server's, of one network.",
-        show_default=False,
     ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the head alone.")]

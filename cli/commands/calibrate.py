@@ -13,11 +13,10 @@ from ..terminal.output import Report
 
 Units = Annotated[
     int | None,
-    typer.Option(
-        metavar="N",
-        help="With --rate and --rounds: how many units are protected; a delta of 1 / N or more "
+    options.optional(
+        "N",
+        "With --rate and --rounds: how many units are protected; a delta of 1 / N or more "
         "is refused, or needs --accept-delta.",
-        show_default=False,
     ),
 ]
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ..inputs.options import option_group
+from ..inputs.options import option_group, optional
 from ..inputs.request import OutputOptions, takes
 from ..terminal.output import Report
 
@@ -21,31 +21,22 @@ Files = Annotated[
 ]
 Facts = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help="Say what no file holds, such as sampling.method=shuffled; may be given several "
+    optional(
+        "KEY=VALUE",
+        "Say what no file holds, such as sampling.method=shuffled; may be given several "
         "times (privplan explain check).",
-        show_default=False,
+        "--set",
     ),
 ]
 Claimed = Annotated[
     str | None,
-    typer.Option(
-        metavar="E",
-        help="The epsilon that is claimed, with the digits that were printed: --set "
-        "claim.epsilon=E.",
-        show_default=False,
+    optional(
+        "E",
+        "The epsilon that is claimed, with the digits that were printed: --set claim.epsilon=E.",
     ),
 ]
 ClaimedDelta = Annotated[
-    str | None,
-    typer.Option(
-        "--delta",
-        metavar="D",
-        help="The delta of the claim: --set claim.delta=D.",
-        show_default=False,
-    ),
+    str | None, optional("D", "The delta of the claim: --set claim.delta=D.", "--delta")
 ]
 Together = Annotated[
     bool, typer.Option("--together", help="All files describe one run, whatever they are.")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from ..inputs.options import option_group
+from ..inputs.options import option_group, optional
 from ..inputs.request import OutputOptions, takes
 from ..terminal.output import Report, plain, table, wrapped
 from .doctor import naming_install_command
@@ -23,15 +23,10 @@ Delimiter = Annotated[str, typer.Option(help="What stands between two fields of 
 Encoding = Annotated[str, typer.Option(help="Encoding of text files.")]
 Public = Annotated[
     str | None,
-    typer.Option(
-        metavar="FILE",
-        help="A file whose records are published: kinds and ranges are filled in from it.",
-        show_default=False,
-    ),
+    optional("FILE", "A file whose records are published: kinds and ranges are filled in from it."),
 ]
 Source = Annotated[
-    str | None,
-    typer.Option(help="Who published the --public file, and where.", show_default=False),
+    str | None, typer.Option(help="Who published the --public file, and where.", show_default=False)
 ]
 Configuration = Annotated[
     str, typer.Argument(metavar="CONFIG.toml", help='A run on name = "table" in [data].')

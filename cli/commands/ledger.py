@@ -52,7 +52,8 @@ PublicKey = Annotated[
     typer.Option(
         "--public-key",
         metavar="HEX",
-        help="The public key of the service: heads and receipts must lead to it.",
+        help="The public key of the service: it, or one that it named since, signed a head or a "
+        "receipt that is given.",
         show_default=False,
     ),
 ]
@@ -110,22 +111,37 @@ def export(_: typer.Context, asked: ExportRequest) -> Report:
 
     connection = Connection(asked.url, os.environ.get(TOKEN_VARIABLE, ""))
     address = f"/v1/data-sets/{quote(asked.name, safe='')}/entries"
-    count, last = 0, ""
+    count, head = 0, ""
     try:
         with asked.out.open("x", encoding="ascii") as file:
-            while text := connection.text(f"{address}?first={count}"):
-                file.write(text)
-                count += text.count("\n")
-                last = text.splitlines()[-1]
+            try:
+                while text := connection.text(f"{address}?first={count}"):
+                    file.write(text)
+                    count += text.count("\n")
+                    head = _head_of(text)
+            except BaseException:
+                asked.out.unlink()
+                raise
     except OSError as error:
         raise InvalidInput(
             f"{asked.out} cannot be written: {error.strerror}.",
             "No file is written over, and none is left cut off.",
             "Give a new file.",
         ) from None
-    head = str(json.loads(last)["hash"]) if last else ""
     rows = [("entries", f"{count:,}"), ("head", head), ("file", str(asked.out))]
     return Report(result={"entries": count, "head": head}, text=table(rows), number=head)
+
+
+def _head_of(text: str) -> str:
+    """Return the hash of the last of some entries; `LedgerUnreachable` for what are none."""
+    from ...fl.ledger_client.connection import no_ledger
+
+    try:
+        if not text.endswith("\n"):
+            raise ValueError("a line is cut off")
+        return str(json.loads(text.splitlines()[-1])["hash"])
+    except (ValueError, LookupError, TypeError, RecursionError):
+        raise no_ledger("What it gives as a history is none.") from None
 
 
 @takes(LedgerAuditRequest)

@@ -24,35 +24,22 @@ PlanPath = Annotated[
         help="Phases and target (privplan explain plan), or the configuration of a run.",
     ),
 ]
-Epochs = Annotated[
-    str | None,
-    typer.Option(help="Passes over the data: 10, or 2,5,10,20."),
-]
+Epochs = Annotated[str | None, typer.Option(help="Passes over the data: 10, or 2,5,10,20.")]
 Rates = Annotated[
-    str | None,
-    typer.Option(
-        help="Probability that a record joins a step: 0.01, or 0.01,0.02.",
-    ),
+    str | None, typer.Option(help="Probability that a record joins a step: 0.01, or 0.01,0.02.")
 ]
 GroupSizes = Annotated[
-    str | None,
-    typer.Option(
-        help="Records of one unit: 1, or 1,2,8 (privplan explain group).",
-    ),
+    str | None, typer.Option(help="Records of one unit: 1, or 1,2,8 (privplan explain group).")
 ]
 Split = Annotated[
     str | None,
     typer.Option(
-        metavar="[" + "|".join(options.SPLITS) + "]",
-        help="How noise is divided among phases.",
+        metavar="[" + "|".join(options.SPLITS) + "]", help="How noise is divided among phases."
     ),
 ]
 Cost = Annotated[
     str | None,
-    typer.Option(
-        metavar="[" + "|".join(options.COSTS) + "]",
-        help="What designs are compared by.",
-    ),
+    typer.Option(metavar="[" + "|".join(options.COSTS) + "]", help="What designs are compared by."),
 ]
 
 

@@ -42,11 +42,10 @@ DryRun = Annotated[
 ]
 Head = Annotated[
     str | None,
-    typer.Option(
-        metavar="HEX",
-        help="With --resume: the newest head of the log that was kept elsewhere, or its first 32 "
+    options.optional(
+        "HEX",
+        "With --resume: the newest head of the log that was kept elsewhere, or its first 32 "
         "digits or more; a log that lacks it has forgotten what was spent.",
-        show_default=False,
     ),
 ]
 

@@ -67,8 +67,7 @@ Demo = Annotated[
     typer.Option("--demo", help="An example in a temporary folder, with a token of each role."),
 ]
 Quiet = Annotated[
-    bool,
-    typer.Option("--quiet", "-q", help="Print the address alone, and each token on a line."),
+    bool, typer.Option("--quiet", "-q", help="Print the address alone, and each token on a line.")
 ]
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print one JSON object, on the first line, when it answers.")

@@ -15,11 +15,6 @@ if TYPE_CHECKING:
     from ...accountant.calibration_targets import RiskTarget
 
 
-def _number(metavar: str, said: str) -> Any:
-    """Return an option that takes a number, and whose help says what holds without it."""
-    return typer.Option(metavar=metavar, help=said, show_default=False)
-
-
 AskRisk = Annotated[
     bool,
     typer.Option(
@@ -29,37 +24,43 @@ AskRisk = Annotated[
 ]
 Advantage = Annotated[
     float | None,
-    _number("A", "In the place of --epsilon and --delta: the largest TPR - FPR of any attack."),
+    options.optional(
+        "A", "In the place of --epsilon and --delta: the largest TPR - FPR of any attack."
+    ),
     options.PER_CALL,
 ]
 Tpr = Annotated[
     float | None,
-    _number("T", "In their place: the largest share of members that is found at --fpr."),
+    options.optional("T", "In their place: the largest share of members that is found at --fpr."),
     options.PER_CALL,
 ]
 Fpr = Annotated[
     float | None,
-    _number("F", "With --risk: the share of innocents that an attacker accuses; .01 if not given."),
+    options.optional(
+        "F", "With --risk: the share of innocents that an attacker accuses; .01 if not given."
+    ),
     options.PER_CALL,
 ]
 FprOfTarget = Annotated[
     float | None,
-    _number("F", "With --tpr: the share of innocents accused."),
+    options.optional("F", "With --tpr: the share of innocents accused."),
     options.PER_CALL,
 ]
 Bayes = Annotated[
     float | None,
-    _number("B", "In their place: how often, at least, any attack on one person errs."),
+    options.optional("B", "In their place: how often, at least, any attack on one person errs."),
     options.PER_CALL,
 ]
 Prior = Annotated[
     float | None,
-    _number("P", "With --risk: how likely a person is a member beforehand; .5 if not given."),
+    options.optional(
+        "P", "With --risk: how likely a person is a member beforehand; .5 if not given."
+    ),
     options.PER_CALL,
 ]
 Guesses = Annotated[
     int | None,
-    _number(
+    options.optional(
         "M",
         "With --risk: how many equally likely candidates an attacker chooses from; 10 if not "
         "given.",
@@ -68,15 +69,16 @@ Guesses = Annotated[
 ]
 FromFpr = Annotated[
     float | None,
-    _number(
-        "F",
-        "With --risk: the FPR from which on the Gaussian is to dominate; 1e-5 if not given.",
+    options.optional(
+        "F", "With --risk: the FPR from which on the Gaussian is to dominate; 1e-5 if not given."
     ),
     options.PER_CALL,
 ]
 PriorOfTarget = Annotated[
     float | None,
-    _number("P", "With --bayes: how likely a person is a member beforehand; .5 if not given."),
+    options.optional(
+        "P", "With --bayes: how likely a person is a member beforehand; .5 if not given."
+    ),
     options.PER_CALL,
 ]
 

@@ -42,16 +42,13 @@ LabelWeight = Annotated[
 ]
 ByClass = Annotated[bool, typer.Option("--by-class", help="gram: a matrix for each class.")]
 RowsPerUser = Annotated[
-    int | None,
-    typer.Option(help="gram, unit user: most rows of one user.", show_default=False),
+    int | None, typer.Option(help="gram, unit user: most rows of one user.", show_default=False)
 ]
 SiloRows = Annotated[
-    int | None,
-    typer.Option(help="gram, unit silo: most rows of one silo.", show_default=False),
+    int | None, typer.Option(help="gram, unit silo: most rows of one silo.", show_default=False)
 ]
 Unit = Annotated[
-    str,
-    typer.Option(metavar="[" + "|".join(UNITS) + "]", help="gram: whose presence is hidden."),
+    str, typer.Option(metavar="[" + "|".join(UNITS) + "]", help="gram: whose presence is hidden.")
 ]
 
 

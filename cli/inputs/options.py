@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Final, TypeVar, dataclass_transform
+from typing import Annotated, Any, Final, TypeVar, dataclass_transform
 
 import typer
 
@@ -32,17 +32,18 @@ DEFAULT_DELTA: Final = 1e-5
 PER_CALL: Final = "per call"
 """Marks an option that is about a single call: neither a file nor a variable sets it."""
 
+
+def optional(metavar: str, said: str, *flags: str) -> Any:
+    """Return an option that may be left out, and whose help says what holds without it."""
+    return typer.Option(*flags, metavar=metavar, help=said, show_default=False)
+
+
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object."), PER_CALL]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the single number."), PER_CALL]
-Epsilon = Annotated[
-    float | None,
-    typer.Option(help="Privacy loss, epsilon."),
-]
+Epsilon = Annotated[float | None, typer.Option(help="Privacy loss, epsilon.")]
 Delta = Annotated[
     float | None,
-    typer.Option(
-        help="Slack, delta, well below 1 / records (privplan explain delta).",
-    ),
+    typer.Option(help="Slack, delta, well below 1 / records (privplan explain delta)."),
 ]
 AcceptDelta = Annotated[
     bool,
@@ -66,44 +67,21 @@ Folder = Annotated[
 Engine = Annotated[
     str | None,
     typer.Option(
-        metavar="[" + "|".join(ENGINES) + "]",
-        help="Force one engine (privplan explain engines).",
+        metavar="[" + "|".join(ENGINES) + "]", help="Force one engine (privplan explain engines)."
     ),
 ]
 
-Records = Annotated[
-    int | None,
-    typer.Option(help="Records in the data set."),
-]
-Batch = Annotated[
-    int | None,
-    typer.Option(help="Mean number of records per step."),
-]
+Records = Annotated[int | None, typer.Option(help="Records in the data set.")]
+Batch = Annotated[int | None, typer.Option(help="Mean number of records per step.")]
 NoiseMultiplier = Annotated[
-    float | None,
-    typer.Option(
-        help="Standard deviation (Laplace: scale) of the noise / clip norm.",
-    ),
+    float | None, typer.Option(help="Standard deviation (Laplace: scale) of the noise / clip norm.")
 ]
-Rounds = Annotated[
-    int | None,
-    typer.Option(help="Number of steps."),
-]
+Rounds = Annotated[int | None, typer.Option(help="Number of steps.")]
 Mechanism = Annotated[
-    str,
-    typer.Option(
-        metavar="[" + "|".join(MECHANISMS) + "]",
-        help="Shape of the noise.",
-    ),
+    str, typer.Option(metavar="[" + "|".join(MECHANISMS) + "]", help="Shape of the noise.")
 ]
-Epochs = Annotated[
-    float | None,
-    typer.Option(help="Passes over the data; may be a fraction."),
-]
-Rate = Annotated[
-    float | None,
-    typer.Option(help="Probability that a record joins a step."),
-]
+Epochs = Annotated[float | None, typer.Option(help="Passes over the data; may be a fraction.")]
+Rate = Annotated[float | None, typer.Option(help="Probability that a record joins a step.")]
 SAMPLERS: Final = (
     "poisson",
     "shuffled",
@@ -124,10 +102,7 @@ Sampling = Annotated[
     ),
 ]
 Group = Annotated[
-    int,
-    typer.Option(
-        help="Protect units of this many records (privplan explain group).",
-    ),
+    int, typer.Option(help="Protect units of this many records (privplan explain group).")
 ]
 T = TypeVar("T")
 
@@ -166,7 +141,7 @@ REASON_BY_OPTION: Final[Mapping[str, str]] = {
 
 _OTHERWISE: Final[Mapping[str, str]] = {
     "sampling": "privplan explain sampling; of batches drawn by weights: privplan check --set "
-    "method=weighted",
+    "method=weighted"
 }
 """What to do about a word that is like none of an option's."""
 

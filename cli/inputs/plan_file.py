@@ -23,16 +23,10 @@ class TargetTable:
     """`[target]`: what the plan has to meet, and for whom."""
 
     epsilon: float | None = key(
-        "privacy loss",
-        validate.positive,
-        default=None,
-        why=REASON_BY_OPTION["epsilon"],
+        "privacy loss", validate.positive, default=None, why=REASON_BY_OPTION["epsilon"]
     )
     delta: float | None = key(
-        "slack",
-        delta_below_half,
-        default=None,
-        why=REASON_BY_OPTION["delta"],
+        "slack", delta_below_half, default=None, why=REASON_BY_OPTION["delta"]
     )
     neighbours: str | None = key(
         "the neighbouring relation",
@@ -41,10 +35,7 @@ class TargetTable:
         why=REASON_BY_OPTION["neighbours"],
     )
     group: int = key(
-        "records of one unit",
-        validate.count,
-        default=1,
-        why=REASON_BY_OPTION["group"],
+        "records of one unit", validate.count, default=1, why=REASON_BY_OPTION["group"]
     )
     unit: str = key("what one unit is called", text, default="record")
 

@@ -95,6 +95,7 @@ SUMMARIES: Final[Mapping[str, str]] = {
     "check": "is the number of somebody's run right",
     "causes": "why a reported number is wrong or in doubt",
     "opacus": "what the state of its accountant says, and what it lacks",
+    "libraries": "logs of trainings with Flower, jax_privacy, or a loop of your own",
     "dp-sgd": "what a private training step must do",
     "events": "every event, with an example",
     "sampling": "who takes part in a step",
@@ -125,6 +126,8 @@ SUMMARIES: Final[Mapping[str, str]] = {
 """What each topic is about, in the order in which topics are listed."""
 
 _ALIASES: Final[Mapping[str, str]] = {
+    "libraries": "dashboard flower-dp jax jax-privacy local-dp loop loops metrics mlflow run-log "
+    "runlog tensorboard wandb weights-and-biases",
     "tables": "csv data parquet patients schema table",
     "models": "batchnorm cnn dropout loss losses mlp model module pytorch torch",
     "matrix": "balls-in-bins banded bandmf blt bnb buffered-toeplitz correlated correlated-noise "

@@ -1,4 +1,4 @@
-"""What attacks on a run measured, tier by tier, for a person and for a program."""
+"""What attacks on a run measured, tier by tier: as a text, as JSON, and as one number (--quiet)."""
 
 from __future__ import annotations
 
@@ -25,9 +25,17 @@ _ESTIMATES: Final = "These are estimates: they bound nothing, and contradict not
 TIER_COLUMN_WIDTH: Final = 13
 """Columns before what a tier says."""
 
-ATTACK_ASSUMPTIONS: Final = (
+REHEARSED: Final = (
     "Claim and robust rehearse the run: its own settings once more, with canaries for users. That "
-    "the rounds of the log were made so is the question of `privplan audit budget`.",
+    "the rounds of the log were made so is the question of `privplan audit budget`."
+)
+INSERTED: Final = (
+    "Claim and robust judge canaries that were in the run itself, whose coins the first line of "
+    "the log commits to. That nothing else was released is no question of theirs."
+)
+"""What was attacked: settings that are made once more, or the run itself."""
+
+ATTACK_ASSUMPTIONS: Final = (
     "CONTRADICTED is said of an honest run at most once in 1,000 calls, over all tiers together; "
     "unusual, by each tier, at most as often as it says. Many attacks on one run say either more "
     "often.",
@@ -46,7 +54,11 @@ def report_of(report: AttackReport, folder: str) -> Report:
         result=report.to_json(),
         text=_text(report, folder),
         number=_number(report),
-        assumptions=(*ATTACK_ASSUMPTIONS, *_assumed(report.measurements)),
+        assumptions=(
+            REHEARSED if report.rehearsed else INSERTED,
+            *ATTACK_ASSUMPTIONS,
+            *_assumed(report.measurements),
+        ),
         warnings=warnings,
         ok=not report.contradicted,
     )

@@ -1,4 +1,4 @@
-"""What `privplan plan` answers: one plan in full, or designs side by side."""
+"""What `privplan plan` answers: one plan in full, or a table of designs, with rounds and draws."""
 
 from __future__ import annotations
 

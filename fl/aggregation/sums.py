@@ -97,7 +97,7 @@ class PlainAggregator:
 
     def total(
         self,
-        number: int,  # noqa: ARG002
+        number: int,
         silos: Sequence[Silo],
         length: int,
         *,
@@ -131,12 +131,12 @@ class NoAggregator:
 
     def total(
         self,
-        number: int,  # noqa: ARG002
-        silos: Sequence[Silo],  # noqa: ARG002
-        length: int,  # noqa: ARG002
+        number: int,
+        silos: Sequence[Silo],
+        length: int,
         *,
-        present: Sequence[int] | None = None,  # noqa: ARG002
-        largest: int | None = None,  # noqa: ARG002
+        present: Sequence[int] | None = None,
+        largest: int | None = None,
     ) -> Sum:
         """Raise `Unsupported`."""
         raise Unsupported(

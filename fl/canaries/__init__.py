@@ -4,6 +4,11 @@ A canary is one unit of the claim whose data are worse than the claim allows: it
 as long as the clip.  It goes through the system's own weights, clip, sampling and noise, and what
 an observer sees of it is handed to an audit.  A system says how canaries enter, what is seen of
 them and what that scores (`CanaryHarness`); other packages may import all of these names.
+
+- `harness`: the rehearsal: how canaries enter, what is observed, what that scores.
+- `request`: what a carrier is asked, and its observations, which are checked.
+- `federation`, `injection`, `local`: canary users, their rows, their training.
+- `memory_log`, `rehearsal_settings`: a log in memory; settings of a rehearsal.
 """
 
 from .federation import Coins, canary_federation, flip_coins, records_federation

@@ -312,10 +312,10 @@ class _ViewedRun(CanaryHarness[FloatArray]):
         self.shift, self.rate, self.groups = view.shift, view.rate, view.groups
         self._streams = streams
 
-    def place(self, run: int, units: IntArray) -> MakeRounds:  # noqa: ARG002
+    def place(self, run: int, units: IntArray) -> MakeRounds:
         return self.rounds_of(self.system, self._streams)
 
-    def observe(self, number: int, before: Parameters, after: Parameters) -> FloatArray:  # noqa: ARG002
+    def observe(self, number: int, before: Parameters, after: Parameters) -> FloatArray:
         return self._view.look(before, after)
 
     def score(self, number: int, seen: FloatArray) -> FloatArray:

@@ -1,4 +1,4 @@
-"""The request that a carrier is given, the observations that it returns, and whose they can be.
+"""What a carrier of canaries is asked, and the observations that it returns, which are checked.
 
 A system whose declaration names a carrier (`fl.declarations.declaration.Declaration.carrier`) can
 be rehearsed and attacked.  A carrier is one function, from `RehearsalRequest` to

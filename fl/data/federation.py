@@ -190,8 +190,11 @@ class Federation:
             )
         return self.only(self.user != gone)
 
-    def only(self, kept: NDArray[np.bool_]) -> Federation:
-        """Return the federation with these of its records, (records,); all else stays as it is."""
+    def only(self, kept: NDArray[np.bool_] | IntArray) -> Federation:
+        """Return the federation with these of its records alone; all else stays as it is.
+
+        `kept` says of each record whether it stays, or numbers those that stay.
+        """
         return replace(
             self,
             features=self.features[kept],

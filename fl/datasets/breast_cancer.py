@@ -13,7 +13,7 @@ from numpy.random import Generator
 
 from ..data.normalise import Scaling
 from .bundled import BUNDLED_TEST_SHARE, bundled, stratified
-from .dataset import Dataset
+from .dataset import Dataset, parted
 
 # Ten measures of a nucleus, from radius to fractal dimension: mean, standard error, worst.
 _RANGES: Final = (
@@ -47,10 +47,7 @@ def read(path: str | Path | None, rng: Generator) -> Dataset:
         name="breast-cancer",
         task="binary",
         classes=2,
-        features=features[~test],
-        labels=labels[~test],
-        test_features=features[test],
-        test_labels=labels[test],
+        **parted(test, features, labels),
         scaling=SCALING,
         split="20% of each class, chosen at random",
         licence="CC BY 4.0",

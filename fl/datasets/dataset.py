@@ -6,12 +6,23 @@ import hashlib
 import json
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from ...accountant.arrays import Float32Array, IntArray
+from ...accountant.arrays import BoolArray, Float32Array, IntArray
 from ..data.federation import Labels, Task, checked_features
 from ..data.normalise import Scaling
+
+
+def parted(
+    test: BoolArray, features: Float32Array, labels: Labels, silo: IntArray | None = None
+) -> dict[str, Any]:
+    """Return the arrays of a `Dataset`, by whether a record is a test record, (records,)."""
+    train = ~test
+    arrays = {"features": features[train], "labels": labels[train]}
+    arrays |= {"test_features": features[test], "test_labels": labels[test]}
+    return arrays if silo is None else {**arrays, "silo": silo[train], "test_silo": silo[test]}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)

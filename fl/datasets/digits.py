@@ -12,7 +12,7 @@ from numpy.random import Generator
 
 from ..data.normalise import Scaling
 from .bundled import BUNDLED_TEST_SHARE, bundled, stratified
-from .dataset import Dataset
+from .dataset import Dataset, parted
 
 SCALING: Final = Scaling(
     lower=0.0, upper=16.0, mean=0.0, scale=16.0, source="pixels from 0 to 16, to [0, 1]"
@@ -27,10 +27,7 @@ def read(path: str | Path | None, rng: Generator) -> Dataset:
         name="digits",
         task="multiclass",
         classes=10,
-        features=features[~test],
-        labels=labels[~test],
-        test_features=features[test],
-        test_labels=labels[test],
+        **parted(test, features, labels),
         scaling=SCALING,
         split="20% of each digit, chosen at random",
         licence="CC BY 4.0",

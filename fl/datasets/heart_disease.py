@@ -25,7 +25,7 @@ from ...accountant.arrays import Float32Array, FloatArray
 from ...accountant.errors import InvalidInput
 from ..data.normalise import Scaling
 from . import files
-from .dataset import Dataset
+from .dataset import Dataset, parted
 from .published import require_published_file
 
 CENTRES: Final = ("cleveland", "hungarian", "switzerland", "va")
@@ -98,13 +98,8 @@ def read(path: str | Path | None, rng: Generator) -> Dataset:  # noqa: ARG001
         name="heart-disease",
         task="binary",
         classes=2,
-        features=table[~held_out],
-        labels=label[~held_out],
-        silo=centre_of[~held_out],
+        **parted(held_out, table, label, centre_of),
         silos=len(CENTRES),
-        test_features=table[held_out],
-        test_labels=label[held_out],
-        test_silo=centre_of[held_out],
         scaling=SCALING,
         split="FLamby's, row by row",
         licence="CC BY 4.0",

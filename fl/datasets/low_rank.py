@@ -17,7 +17,7 @@ from ...accountant import validate
 from ...accountant.arrays import FloatArray
 from ...accountant.errors import InvalidInput
 from ..data.normalise import Scaling
-from .dataset import Dataset
+from .dataset import Dataset, parted
 
 TRAINING_ROWS: Final = 1_000
 TEST_ROWS: Final = 250
@@ -66,10 +66,7 @@ def read(path: str | Path | None, _: Generator) -> Dataset:
         name="low-rank",
         task="binary",
         classes=2,
-        features=features[:TRAINING_ROWS],
-        labels=labels[:TRAINING_ROWS],
-        test_features=features[TRAINING_ROWS:],
-        test_labels=labels[TRAINING_ROWS:],
+        **parted(np.arange(len(labels)) >= TRAINING_ROWS, features, labels),
         scaling=SCALING,
         split="the last 250 rows that are generated",
         licence="none needed: generated",

@@ -18,7 +18,7 @@ from ...accountant.arrays import Float32Array, IntArray
 from ...accountant.errors import InvalidInput
 from . import digits
 from .bundled import bundled
-from .dataset import Dataset
+from .dataset import Dataset, parted
 
 SYNTHETIC_TRAINING: Final = 60_000
 SYNTHETIC_TEST: Final = 10_000
@@ -43,10 +43,7 @@ def read(path: str | Path | None, _: Generator) -> Dataset:
         name="synthetic-digits",
         task="multiclass",
         classes=_CLASSES,
-        features=features[:SYNTHETIC_TRAINING],
-        labels=labels[:SYNTHETIC_TRAINING],
-        test_features=features[SYNTHETIC_TRAINING:],
-        test_labels=labels[SYNTHETIC_TRAINING:],
+        **parted(np.arange(len(labels)) >= SYNTHETIC_TRAINING, features, labels),
         scaling=SCALING,
         split="the last 10,000 records that are generated",
         licence="CC BY 4.0, as the digits that it imitates",

@@ -20,7 +20,7 @@ from numpy.random import Generator
 from ...accountant.errors import InvalidInput
 from ..data.normalise import Scaling
 from . import files
-from .dataset import Dataset
+from .dataset import Dataset, parted
 from .published import TEST, TRAIN, require_published_counts
 
 REGIONS: Final = ("Northeast", "South", "West", "Midwest", "Europe", "Canada")
@@ -109,13 +109,8 @@ def read(path: str | Path | None, rng: Generator) -> Dataset:  # noqa: ARG001
         name="tcga-brca",
         task="survival",
         classes=1,
-        features=features[~test],
-        labels=labels[~test],
-        silo=silo[~test],
+        **parted(test, features, labels, silo),
         silos=len(REGIONS),
-        test_features=features[test],
-        test_labels=labels[test],
-        test_silo=silo[test],
         scaling=SCALING,
         split="FLamby's, as listed in train_test_split.csv",
         licence="TCGA open-access clinical data; check that its terms apply to you",

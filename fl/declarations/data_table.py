@@ -94,10 +94,7 @@ class DataSettings:
     `fewest_ratings`.  `largest_rating` bounds a rating.  None stands for what is usual.
     """
 
-    name: str = key(
-        "the data set: " + ", ".join(DATASETS),
-        words=DATASETS,
-    )
+    name: str = key("the data set: " + ", ".join(DATASETS), words=DATASETS)
     path: Path | None = key(
         "file or folder of the data, from the working directory; never in the log",
         text,
@@ -151,11 +148,7 @@ class DataSettings:
         default="public",
         why="Statistics of private records are a release of their own, and are paid for.",
     )
-    seed: int = key(
-        "seed of the dealing and the split (public)",
-        at_least(0),
-        default=0,
-    )
+    seed: int = key("seed of the dealing and the split (public)", at_least(0), default=0)
     selection: Literal["public"] | None = key(
         "ratings: say that the lists of users and films are public; users and films with few "
         "ratings are then left out, again and again",

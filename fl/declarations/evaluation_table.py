@@ -79,16 +79,11 @@ class LogSettings:
     """`[log]`: how the log is kept, and with `save_models` every released model next to it."""
 
     fsync: Fsync = key(
-        "when the log is forced to disk: records (what must be), always, never",
-        default="records",
+        "when the log is forced to disk: records (what must be), always, never", default="records"
     )
     sign_key: Path | None = key(
-        "file with an Ed25519 private key that signs the log",
-        text,
-        default=None,
-        shown="none",
+        "file with an Ed25519 private key that signs the log", text, default=None, shown="none"
     )
     save_models: bool = key(
-        "keep every released model in models/, for `privplan audit log --models`",
-        default=False,
+        "keep every released model in models/, for `privplan audit log --models`", default=False
     )

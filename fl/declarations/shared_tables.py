@@ -68,11 +68,7 @@ class RunSettings:
         why="It decides the noise, so whoever knows it can take the noise off again.  Another "
         "processor rounds otherwise, and deep models then end elsewhere.",
     )
-    device: str = key(
-        "where local training computes",
-        words=("cpu", "cuda"),
-        default="cpu",
-    )
+    device: str = key("where local training computes", words=("cpu", "cuda"), default="cpu")
     evaluate_every: int = key(
         'rounds between two looks at the test data; 0: none, as with test = "none"',
         at_least(0),
@@ -221,34 +217,17 @@ class TrainingSettings:
     """
 
     weighting: Literal["uniform", "records"] = key(
-        "a user's weights over silos: 1/|S|, or by its records",
-        default="uniform",
+        "a user's weights over silos: 1/|S|, or by its records", default="uniform"
     )
     clip: float = key(
-        "bound on one contribution, L2, 1e-9 to 1e9",
-        validate.positive,
-        shown="the paper's",
+        "bound on one contribution, L2, 1e-9 to 1e9", validate.positive, shown="the paper's"
     )
-    local_rate: float = key(
-        "step size of local training",
-        validate.positive,
-        shown="the paper's",
-    )
-    global_rate: float = key(
-        "step size of the server",
-        validate.positive,
-        shown="the paper's",
-    )
+    local_rate: float = key("step size of local training", validate.positive, shown="the paper's")
+    global_rate: float = key("step size of the server", validate.positive, shown="the paper's")
     local_epochs: int = key(
-        "passes of local training in a round",
-        validate.count,
-        shown="the paper's",
+        "passes of local training in a round", validate.count, shown="the paper's"
     )
-    batch: int = key(
-        "records in one step of local training",
-        validate.count,
-        shown="the paper's",
-    )
+    batch: int = key("records in one step of local training", validate.count, shown="the paper's")
     model: str = key(
         "what is trained: "
         + ", ".join(MODELS)
@@ -285,9 +264,7 @@ class TrainingSettings:
         why="How often a class occurs is private, and what weighs a class is public.",
     )
     seed: int = key(
-        "seed of the first model and the order of batches (public)",
-        at_least(0),
-        default=0,
+        "seed of the first model and the order of batches (public)", at_least(0), default=0
     )
     model_digest: str | None = None
     loss_digest: str | None = None
@@ -357,8 +334,7 @@ class SecuritySettings:
         why="A user joins if the answer that the silos open is one of the real ones.",
     )
     keep_transcripts: bool = key(
-        "keep every message that a party received, for audits of the protocol",
-        default=False,
+        "keep every message that a party received, for audits of the protocol", default=False
     )
     processes: int = key(
         "private-weighting, fedpower-utility, flame: processes that share the encryption",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, cast
 
-from ..observers.names import coalitions_in
+from ..observers.names import coalition_sizes
 from .registry import declaration_of
 
 if TYPE_CHECKING:
@@ -101,11 +101,6 @@ class StatedSettings:
 
     @property
     def coalitions(self) -> tuple[int, ...]:
-        """The sizes of coalitions of the server with silos that guarantees are computed for.
-
-        Empty among peers, where there is no server: a peer's own event counts its colluders.
-        """
-        if self.aggregation == "shares":
-            return ()
-        named = coalitions_in((self.privacy.observer, *self.privacy.observers))
-        return tuple(sorted({*named, self.security.colluders} - {0}))
+        """The sizes of coalitions of the server with silos that guarantees are computed for."""
+        asked = (self.privacy.observer, *self.privacy.observers)
+        return coalition_sizes(self.aggregation, asked, self.security.colluders)

@@ -10,6 +10,7 @@ from ..declarations.declaration import TRAIN, Declaration, Example, Read, Rule
 from ..declarations.stated_settings import StatedSettings
 from ..declarations.toml_keys import HELD_OUT_USES, TABLE_USES
 from ..observers.names import MODEL, SERVER, SILO
+from ..statistics.declaration import STATISTICS
 from ..statistics.settings import (
     RELATIONS,
     capped_units,
@@ -100,25 +101,18 @@ _LINEAR_EXAMPLE: Final = Example(
     canaries=3_000,
 )
 
-_LINEAR: Final = Declaration(
+_LINEAR: Final = replace(
+    STATISTICS,
     name="delm-linear",
     summary="the coefficients of an objective, released once; components and fits are free",
     make=f"{__package__}.coefficients:linear",
     table=TABLE,
     ignores=PIECE_KEYS,
     rules=LINEAR_RULES,
-    rounds=1,
-    aggregations=("plain", "masked", "shares"),
-    units=("record", "user", "silo"),
     relations=RELATIONS,
-    trains=False,
-    uses=TABLE_USES,
     phases=(COEFFICIENTS,),
     measure=f"{__package__}.measure:measure",
     determines=f"{__package__}.terms:LINEAR",
-    carrier=f"{_STATISTICS}.canaries:simulate",
-    canaries=50_000,  # some dozens in each of many releases
-    canary_work=f"{_STATISTICS}.canaries:work",
     example=_LINEAR_EXAMPLE,
 )
 

@@ -231,7 +231,7 @@ class PcaCanaries(CanaryHarness[list[FloatArray]]):
 
         return rounds
 
-    def observe(self, number: int, before: Parameters, after: Parameters) -> list[FloatArray]:  # noqa: ARG002
+    def observe(self, number: int, before: Parameters, after: Parameters) -> list[FloatArray]:
         assert self.recorder.sum is not None
         left = [self.recorder.sum.total - np.sum(self.exact, axis=0)]
         if self.apart:
@@ -239,7 +239,7 @@ class PcaCanaries(CanaryHarness[list[FloatArray]]):
         mechanism, d = self.terms.mechanism, self.terms.features
         return [_square(mechanism.units(steps), d) for steps in left]
 
-    def score(self, number: int, seen: list[FloatArray]) -> FloatArray:  # noqa: ARG002
+    def score(self, number: int, seen: list[FloatArray]) -> FloatArray:
         steps, unit = np.stack(seen), self.direction / np.linalg.norm(self.direction)
         middle = self.shift if self.replaced else 0.0
         if self.wishart is None:

@@ -172,12 +172,12 @@ class CanaryTraining(NoTraining):
         """Return how far a vector (D,) lies in the direction of each canary: (n,)."""
         return np.asarray(values.reshape(self._tensors, -1).sum(axis=0) / math.sqrt(self._tensors))
 
-    def silo_deltas(self, parameters: Parameters, number: int) -> Rows:  # noqa: ARG002
+    def silo_deltas(self, parameters: Parameters, number: int) -> Rows:
         rows = np.zeros((self._silos, len(self.holders) * self._tensors))
         rows[self.holders] = self._rows(number)
         return rows
 
-    def record_gradients(self, models: Rows, chosen: Indices, step: int) -> Rows:  # noqa: ARG002
+    def record_gradients(self, models: Rows, chosen: Indices, step: int) -> Rows:
         return -self._rows(step)[chosen]
 
     def _rows(self, number: int) -> Rows:
@@ -316,7 +316,7 @@ class DiscoCanaries(CanaryHarness[list[KeptSum]]):
         system.aggregator = self.recorder = RecordingAggregator(by, keep=self.looks)
         return self.rounds_of(system, self.request.streams(run))
 
-    def observe(self, number: int, before: Parameters, after: Parameters) -> list[KeptSum]:  # noqa: ARG002
+    def observe(self, number: int, before: Parameters, after: Parameters) -> list[KeptSum]:
         kept = list(self.recorder.kept)
         self.recorder.kept.clear()
         return kept

@@ -170,12 +170,12 @@ class FloatShareAggregator:
 
     def total(
         self,
-        number: int,  # noqa: ARG002
-        silos: Sequence[Silo],  # noqa: ARG002
-        length: int,  # noqa: ARG002
+        number: int,
+        silos: Sequence[Silo],
+        length: int,
         *,
-        present: Sequence[int] | None = None,  # noqa: ARG002
-        largest: int | None = None,  # noqa: ARG002
+        present: Sequence[int] | None = None,
+        largest: int | None = None,
     ) -> Sum:
         """Raise `Unsupported`: float shares add no integers up."""
         raise Unsupported(

@@ -143,11 +143,7 @@ class PublishedDisco(PrivateSystem):
         return replace(super().opening(), as_published=True)
 
     def round(
-        self,
-        number: int,
-        parameters: Parameters,
-        gate: Gate,
-        state: Arrays | None = None,  # noqa: ARG002
+        self, number: int, parameters: Parameters, gate: Gate, state: Arrays | None = None
     ) -> Round:
         """Make one round: train at every peer, clip and add noise by tensor, sum, take the step.
 

@@ -80,10 +80,7 @@ class DiscoSettings:
 
 
 TABLE: Final = Table(
-    name="disco",
-    about="what only DISCO's peers have",
-    settings=DiscoSettings,
-    published="noise",
+    name="disco", about="what only DISCO's peers have", settings=DiscoSettings, published="noise"
 )
 
 

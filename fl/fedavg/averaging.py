@@ -92,11 +92,7 @@ class FedAvg:
         return {}
 
     def round(
-        self,
-        number: int,
-        parameters: Parameters,
-        gate: Gate,
-        state: Arrays | None = None,  # noqa: ARG002
+        self, number: int, parameters: Parameters, gate: Gate, state: Arrays | None = None
     ) -> Round:
         """Make one round: train in every silo and take the mean of the updates."""
         setup = self.setup

@@ -128,11 +128,7 @@ class RehearsedRemoval:
         self.taken: IntArray = np.zeros(0, np.int64)
 
     def removed(
-        self,
-        number: int,  # noqa: ARG002
-        noises: Sequence[Callable[[], IntArray]],
-        *,
-        largest: int,  # noqa: ARG002
+        self, number: int, noises: Sequence[Callable[[], IntArray]], *, largest: int
     ) -> IntArray:
         """Return the sum of all noises but one, modulo 2^64: (values,)."""
         drawn = [noise() for noise in noises]
@@ -249,7 +245,7 @@ class PowerCanaries(CanaryHarness[Products]):
             system.remove_noise_by(self.removal)
         return self.rounds_of(system, self.request.streams(run))
 
-    def observe(self, number: int, before: Parameters, after: Parameters) -> Products:  # noqa: ARG002
+    def observe(self, number: int, before: Parameters, after: Parameters) -> Products:
         basis = before.reshape(self.bound.dimension, self.bound.rank)
         where = self.silo_of[self.here, None] == np.arange(self.request.silos)
         arriving = self.request.arriving(self.recorder, where.astype(float))
@@ -257,7 +253,7 @@ class PowerCanaries(CanaryHarness[Products]):
             arriving = [(steps - self.removal.taken, weights) for steps, weights in arriving]
         return basis, arriving
 
-    def score(self, number: int, seen: Products) -> FloatArray:  # noqa: ARG002
+    def score(self, number: int, seen: Products) -> FloatArray:
         basis, arriving = seen
         towards = np.zeros(len(self.here))
         for steps, weights in arriving:

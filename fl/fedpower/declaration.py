@@ -73,26 +73,15 @@ _PRIVATE: Final = replace(
 PUBLISHED: Final[tuple[Declaration, ...]] = (_ORIGINAL, _UTILITY, _PRIVATE)
 
 
-_POWER: Final = Declaration(
+_POWER: Final = replace(
+    _ORIGINAL,
     name="fedpower-power",
     summary="a power iteration with noise under the sum, and the right sensitivity",
     make=f"{__package__}.power:power",
-    table=TABLE,
     ignores=(*PLANNER_KEYS, *PUBLISHED_KEYS),
     rules=POWER_RULES,
-    rounds=6,
     aggregations=("plain", "masked", "shares"),
-    observers=(MODEL, SERVER, CLIENT),
-    units=("record", "silo", "entry"),
-    trains=False,
-    uses=(*RATING_USES, *TABLE_USES),
-    data=f"{__package__}.data:federation",
-    measure=f"{__package__}.measure:measure",
-    phases=(RELEASE,),
     determines=f"{__package__}.expected_log:POWER",
-    carrier=f"{__package__}.canaries:simulate",
-    canaries=20_000,  # 64 in each of many runs
-    canary_work=f"{__package__}.canaries:work",
 )
 
 _ONE_SHOT: Final = replace(

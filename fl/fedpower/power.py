@@ -44,8 +44,14 @@ SINGULAR_VALUES: Final = "singular_values"
 
 
 class ReceivedSum(NamedTuple):
-    """What the server has summed: (values,), with the noise; and what is in it, for checks."""
+    """What the server has summed: (values,), with the noise; and what is in it, for checks.
 
+    `mechanism` drew the noise under `ticket`, and `monitor` looks at it.
+    """
+
+    mechanism: NoisyProduct
+    ticket: Ticket
+    monitor: ResidualMonitor
     steps: IntArray
     silos: tuple[int, ...]
     exact: IntArray
@@ -116,11 +122,7 @@ class PowerIteration(PrivateSystem):
         return [data_rows.node_rows(federation, silo) for silo in range(self.setup.silos)]
 
     def round(
-        self,
-        number: int,
-        parameters: Parameters,
-        gate: Gate,
-        state: Arrays | None = None,  # noqa: ARG002
+        self, number: int, parameters: Parameters, gate: Gate, state: Arrays | None = None
     ) -> Round:
         """Make one round: exact products first, then the intent, and noise under it."""
         mechanism = self.mechanism(self.promise.noise_multiplier)
@@ -148,10 +150,7 @@ class PowerIteration(PrivateSystem):
         return self.make_round(number, parameters, gate, work, draws=self.terms.draws)
 
     def products(
-        self,
-        number: int,  # noqa: ARG002
-        mechanism: NoisyProduct,
-        parameters: Parameters,
+        self, number: int, mechanism: NoisyProduct, parameters: Parameters
     ) -> NodeProducts:
         """Return what each node multiplies in a round: here all multiply by one public basis."""
         basis = basis_steps(
@@ -161,10 +160,7 @@ class PowerIteration(PrivateSystem):
         return NodeProducts(totals, totals, [basis] * len(totals))
 
     def last_products(
-        self,
-        mechanism: NoisyProduct,  # noqa: ARG002
-        ticket: Ticket,  # noqa: ARG002
-        products: NodeProducts,
+        self, mechanism: NoisyProduct, ticket: Ticket, products: NodeProducts
     ) -> NodeProducts:
         """Return what is summed, under the intent: here `products` as they are."""
         return products
@@ -194,18 +190,12 @@ class PowerIteration(PrivateSystem):
         exact = np.asarray(np.sum(arrived, axis=0, dtype=np.int64))
         if received.made_here is None:  # else the exact products of others are theirs
             monitor.whole(received.total - exact, mechanism.grid, received.silos)
-        summed = ReceivedSum(received.total, received.silos, exact, noises)
-        released = self.released(number, mechanism, ticket, summed, monitor)
+        made = (mechanism, ticket, monitor)
+        summed = ReceivedSum(*made, received.total, received.silos, exact, noises)
+        released = self.released(number, summed)
         return NoisyProductSum(mechanism.units(released), len(received.silos))
 
-    def released(
-        self,
-        number: int,  # noqa: ARG002
-        mechanism: NoisyProduct,  # noqa: ARG002
-        ticket: Ticket,  # noqa: ARG002
-        received: ReceivedSum,
-        monitor: ResidualMonitor,  # noqa: ARG002
-    ) -> IntArray:
+    def released(self, number: int, received: ReceivedSum) -> IntArray:
         """Return what becomes public of a sum: (values,), here the sum as it is."""
         return received.steps
 

@@ -33,9 +33,8 @@ from .published_noise import ORIGINAL, PUBLISHED_EVENT, Algorithm, PublishedTerm
 from .settings import FedPowerSettings
 
 if TYPE_CHECKING:
-    from ...accountant.mechanisms import NoisyProduct, Ticket
+    from ...accountant.mechanisms import NoisyProduct
     from ...accountant.randomness import Streams
-    from ..aggregation.residuals import ResidualMonitor
     from ..data.federation import Federation
     from ..frame.setup import Setup
     from ..settings.schema import Settings
@@ -157,16 +156,10 @@ class FedPowerOriginal(PublishedIteration):
         """The singular values that go with the iterate, and nothing else."""
         return self.singular_values
 
-    def released(
-        self,
-        number: int,  # noqa: ARG002
-        mechanism: NoisyProduct,
-        ticket: Ticket,
-        received: ReceivedSum,
-        monitor: ResidualMonitor,  # noqa: ARG002
-    ) -> IntArray:
+    def released(self, number: int, received: ReceivedSum) -> IntArray:
         """Return the sum with the server's own noise."""
-        return mechanism.extra_steps(ticket, received.steps, f"noise/{SERVER}")
+        name = f"noise/{SERVER}"
+        return received.mechanism.extra_steps(received.ticket, received.steps, name)
 
 
 def original(

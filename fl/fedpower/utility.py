@@ -37,9 +37,8 @@ from .settings import FedPowerSettings
 
 if TYPE_CHECKING:
     from ...accountant.arrays import IntArray
-    from ...accountant.mechanisms import Gate, NoisyProduct, Ticket
+    from ...accountant.mechanisms import Gate, NoisyProduct
     from ...accountant.randomness import Streams
-    from ..aggregation.residuals import ResidualMonitor
     from ..data.federation import Federation
     from ..frame.model import Parameters, Round
     from ..frame.setup import Setup
@@ -132,23 +131,17 @@ class FedPowerUtility(PublishedIteration):
         network = Network([SERVER, *map(silo_name, range(self.setup.silos))])
         return {name: network.post(name) for name in network.names}
 
-    def released(
-        self,
-        number: int,
-        mechanism: NoisyProduct,
-        ticket: Ticket,  # noqa: ARG002
-        received: ReceivedSum,
-        monitor: ResidualMonitor,
-    ) -> IntArray:
+    def released(self, number: int, received: ReceivedSum) -> IntArray:
         """Return the sum with one node's noise; `monitor` is shown which, and how much is left."""
         assert self._remover is not None  # made by `round`
+        mechanism = received.mechanism
         noises = [partial(received.noises.__getitem__, node) for node in received.silos]
         removed = self._remover.removed(number, noises, largest=largest_steps(mechanism))
         released = received.steps - removed
         left = released - received.exact
         staying = [node for node in received.silos if np.array_equal(received.noises[node], left)]
         # Where what is left is nobody's noise, tests of its width must fail: one share is named.
-        monitor.whole(left, mechanism.grid, staying[:1] or received.silos[:1])
+        received.monitor.whole(left, mechanism.grid, staying[:1] or received.silos[:1])
         return released
 
 

@@ -289,7 +289,7 @@ class FlameCanaries(CanaryHarness[WatchedTransport]):
         )
         return self.rounds_of(self.system, self.request.streams(run))
 
-    def observe(self, number: int, before: Parameters, after: Parameters) -> WatchedTransport:  # noqa: ARG002
+    def observe(self, number: int, before: Parameters, after: Parameters) -> WatchedTransport:
         return self.transport
 
     def score(self, number: int, seen: WatchedTransport) -> FloatArray:

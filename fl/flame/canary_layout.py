@@ -125,10 +125,7 @@ class CanaryUpdates(NoTraining):
         return 1.0 if number % 2 == 0 else -1.0
 
     def user_deltas(
-        self,
-        parameters: Parameters,  # noqa: ARG002
-        users: Sequence[Indices],  # noqa: ARG002
-        number: int,
+        self, parameters: Parameters, users: Sequence[Indices], number: int
     ) -> Iterator[UpdateBlock]:
         canaries = np.arange(len(self.directions))
         rows = self._length * self.turn(number) * self.directions

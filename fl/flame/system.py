@@ -137,11 +137,7 @@ class Flame(PrivateSystem):
         )
 
     def round(
-        self,
-        number: int,
-        parameters: Parameters,
-        gate: Gate,
-        state: Arrays | None = None,  # noqa: ARG002
+        self, number: int, parameters: Parameters, gate: Gate, state: Arrays | None = None
     ) -> Round:
         """Make one round: train every user, choose coordinates, randomise, mix, and average."""
         mechanism = self.mechanism(self.promise.noise_multiplier)

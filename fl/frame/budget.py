@@ -15,7 +15,7 @@ from ...accountant import events as ev
 from ...accountant.account import account
 from ...accountant.errors import BudgetExceeded, InvalidInput
 from ...accountant.plan import Phase, PlannedPhase, affordable, plan
-from ...accountant.records.kinds import counts_by_silo
+from ...accountant.records.participation import counts_by_silo
 from ..observers.names import SILO, SILO_WITH_RECORDS
 from .privacy import PrivacyTarget
 

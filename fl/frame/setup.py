@@ -9,7 +9,7 @@ from ...accountant.errors import InvalidInput, there_are
 from ..aggregation.choice import aggregator
 from ..aggregation.sums import Aggregator, PlainAggregator
 from ..data.federation import Federation
-from ..observers.names import coalitions_in
+from ..observers.names import coalition_sizes, coalitions_in
 from ..settings.schema import SecuritySettings
 from ..settings.table_rules import list_complaint
 from ..training.local_training import LocalTraining
@@ -54,14 +54,9 @@ class Setup:
 
     @property
     def coalitions(self) -> tuple[int, ...]:
-        """The sizes of coalitions of the server with silos that guarantees are computed for.
-
-        Empty among peers, where there is no server: a peer's own event counts its colluders.
-        """
-        if self.aggregation == "shares":
-            return ()
-        sizes = coalitions_in((self.privacy.observer, *self.privacy.observers))
-        return tuple(sorted({*sizes, self.security.colluders} - {0}))
+        """The sizes of coalitions of the server with silos that guarantees are computed for."""
+        asked = (self.privacy.observer, *self.privacy.observers)
+        return coalition_sizes(self.aggregation, asked, self.security.colluders)
 
     @property
     def users(self) -> int:

@@ -104,11 +104,7 @@ class UserSum(PrivateSystem):
     phase = RELEASE
 
     def __init__(
-        self,
-        settings: Settings,
-        federation: Federation,
-        local: LocalTraining,
-        streams: Streams,  # noqa: ARG002
+        self, settings: Settings, federation: Federation, local: LocalTraining, streams: Streams
     ) -> None:
         super().__init__(setup(settings, federation, local))
         self.clip = clip_of(settings)
@@ -125,11 +121,7 @@ class UserSum(PrivateSystem):
         raise NotImplementedError
 
     def server_step(
-        self,
-        parameters: Parameters,  # noqa: ARG002
-        noisy: NoisySum,
-        state: Arrays,  # noqa: ARG002
-        number: int,  # noqa: ARG002
+        self, parameters: Parameters, noisy: NoisySum, state: Arrays, number: int
     ) -> tuple[Parameters, Arrays]:
         """Return the release of round `number`, (D,), and the next state; here the noisy mean.
 

@@ -160,12 +160,15 @@ def _object(data: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         source = None
     if not isinstance(source, dict):
-        raise LedgerUnreachable(
-            "What answers is no ledger.",
-            "Its answer is no JSON object.",
-            "Check the address.",
-        )
+        raise no_ledger("Its answer is no JSON object.")
     return source
+
+
+def no_ledger(why: str) -> LedgerUnreachable:
+    """Return the error of an answer that no ledger gives: nothing is claimed by it."""
+    return LedgerUnreachable(
+        "What answers is no ledger.", why, "Check the address, and what lies between."
+    )
 
 
 def _problem(data: bytes) -> dict[str, Any]:

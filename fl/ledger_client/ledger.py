@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...accountant import events as ev
-from ...accountant.errors import InvalidInput
 from . import TOKEN_VARIABLE
 from .claimed_events import event_of
-from .connection import Connection
+from .connection import Connection, no_ledger
 
 
 class Ledger:
@@ -96,7 +95,9 @@ class LedgerOdometer:
     ) -> LedgerClaim:
         """Return a claim that is begun: call it before noise is drawn, as `Odometer.spend`.
 
-        What was begun stays spent, whatever becomes of it.  Raises as `claim`.
+        What was begun stays spent, whatever becomes of it.  A `key` is for one release: whoever
+        runs again gives a new one, and the key of a claim that ended is refused.  Raises as
+        `claim`.
         """
         return self._claimed(event_of(source, method=method), key, begin=True)
 
@@ -108,6 +109,8 @@ class LedgerOdometer:
         chosen = secrets.token_hex(16) if key is None else key
         body = {**self._body, "event": event.to_json(), "begin": begin}
         answer = self._connection.post("/v1/claims", body, chosen)
+        # No noise may be drawn under a claim that waits, or that was released or given up.
+        _require_claim(answer, state="begun" if begin else None)
         return LedgerClaim(self._connection, answer)
 
 
@@ -120,9 +123,7 @@ class LedgerClaim:
     receipt: Mapping[str, Any] = field(init=False)
 
     def __post_init__(self) -> None:
-        missing = [name for name in ("id", "state", "receipt") if name not in self.answer]
-        if missing:
-            raise InvalidInput(f"The ledger's answer lacks `{missing[0]}`.")
+        _require_claim(self.answer)
         self.receipt = self.answer["receipt"]
 
     @property
@@ -132,32 +133,59 @@ class LedgerClaim:
 
     @property
     def state(self) -> str:
-        """How far it is: claimed, begun, released, cancelled or abandoned."""
+        """How far it is: claimed, begun, released, audited, cancelled or abandoned."""
         return str(self.answer["state"])
 
     def begin(self) -> None:
         """Have it begun: when this returns it is spent, and noise may be drawn."""
-        self._step("begin", {})
+        self._step("begin", {}, "begun")
 
     def cancel(self) -> None:
         """Take it back, as long as it was not begun."""
-        self._step("cancel", {})
+        self._step("cancel", {}, "cancelled")
 
     def release(self, head: str | None = None) -> None:
         """Close it with the head of the log that says what was released, where there is one."""
-        self._step("release", {} if head is None else {"head": head})
+        self._step("release", {} if head is None else {"head": head}, "released")
 
     def abandon(self) -> None:
         """Close it without a release; it stays spent."""
-        self._step("abandon", {})
+        self._step("abandon", {}, "abandoned")
 
-    def _step(self, step: str, body: Mapping[str, Any]) -> None:
-        self.answer = self._connection.post(f"/v1/claims/{_path(self.id)}/{step}", body)
+    def audit(
+        self, verdict: str, event: ev.Event | None = None, **stated: object
+    ) -> Mapping[str, Any]:
+        """Close it, released, with an auditor's verdict: `holds` or `above`; return the answer.
+
+        `event` is what the log supports, and `stated` says for whom, as in `Ledger.odometer`.  What
+        it costs above the claim is charged; without an event, `above` freezes the data set.
+        """
+        lost = {} if event is None else {"event": event.to_json(), **stated}
+        self._step("audit", {"verdict": verdict, **lost}, "audited")
+        return self.answer
+
+    def _step(self, step: str, body: Mapping[str, Any], state: str) -> None:
+        answer = self._connection.post(f"/v1/claims/{_path(self.id)}/{step}", body)
+        _require_claim(answer, self.id, state)
+        self.answer = answer
 
 
 def claim_of(connection: Connection, number: str) -> LedgerClaim:
     """Return a claim that was made before, by its id."""
     return LedgerClaim(connection, connection.get(f"/v1/claims/{_path(number)}"))
+
+
+def _require_claim(
+    answer: Mapping[str, Any], number: str | None = None, state: str | None = None
+) -> None:
+    """Raise `LedgerUnreachable` for an answer that no ledger gives, or not of this claim."""
+    said, receipt = (answer.get("id"), answer.get("state")), answer.get("receipt")
+    if not all(isinstance(each, str) for each in said) or not isinstance(receipt, dict):
+        raise no_ledger("Its answer is no claim.")
+    if receipt.get("claim") != said[0] or number not in (None, said[0]):
+        raise no_ledger("Its answer is of another claim.")
+    if state not in (None, said[1]):
+        raise no_ledger(f"It answers that the claim is {said[1]:.40}, and not {state}.")
 
 
 def _path(name: object) -> str:

@@ -1,4 +1,4 @@
-"""Writing the log of a run, and taking it up again after the run was cut off.
+"""Writing and signing the log of a run, and taking it up again after the run was cut off.
 
 No line carries a time or a duration, save `opened` in `run.open`: how long a round takes depends
 on how many users were sampled and on what they hold, which the noise does not cover.  For the same

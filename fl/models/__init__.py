@@ -7,6 +7,16 @@
 A model is a chain of layers with hand-written derivatives, each of which works on a stack of
 parameter vectors at once: no autograd, no loop over users.  A module of one's own is one as well
 (`own_models.own_model`): it is checked at the door, and derived by `torch.func`.
+
+- `registry`, `model`, `layers`, `images`, `losses`, `class_weights`: privplan's models: layers with
+  derivatives by hand, losses.
+- `own_model`, `own_model_building`: modules of one's own.
+- `module_body`, `module_gradients`, `unit_operations`: their gradients, unit by unit or all at once
+  (vmap).
+- `module_checks`, `gradient_checks`, `module_attributes`, `module_refusals`, `module_failures`,
+  `unseeded_randomness`, `written_memory`: the door for them: what is checked, and how a refusal
+  names it.
+- `training_draws`, `drawn_dropout`: public draws: order of records, dropout.
 """
 
 from ...accountant.errors import MissingExtra

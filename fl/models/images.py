@@ -35,18 +35,18 @@ class Images(ParameterFreeLayer):
     height: int
     width: int
 
-    def forward(self, weights: Weights, x: Tensor, draws: Draws | None) -> tuple[Tensor, Saved]:  # noqa: ARG002
+    def forward(self, weights: Weights, x: Tensor, draws: Draws | None) -> tuple[Tensor, Saved]:
         shape = (*x.shape[:2], self.channels, self.height, self.width)
         return x.reshape(shape).transpose(1, 2), ()
 
     def backward(
         self,
-        weights: Weights,  # noqa: ARG002
-        saved: Saved,  # noqa: ARG002
+        weights: Weights,
+        saved: Saved,
         slope: Tensor,
-        into: Weights,  # noqa: ARG002
-        scale: float,  # noqa: ARG002
-        needed: bool,  # noqa: ARG002
+        into: Weights,
+        scale: float,
+        needed: bool,
     ) -> Tensor:
         return slope.transpose(1, 2).flatten(2)
 
@@ -55,17 +55,17 @@ class Images(ParameterFreeLayer):
 class Flatten(Images):
     """Images to (units, records, values): `Images` the other way round."""
 
-    def forward(self, weights: Weights, x: Tensor, draws: Draws | None) -> tuple[Tensor, Saved]:  # noqa: ARG002
+    def forward(self, weights: Weights, x: Tensor, draws: Draws | None) -> tuple[Tensor, Saved]:
         return x.transpose(1, 2).flatten(2), ()
 
     def backward(
         self,
         weights: Weights,
-        saved: Saved,  # noqa: ARG002
+        saved: Saved,
         slope: Tensor,
-        into: Weights,  # noqa: ARG002
-        scale: float,  # noqa: ARG002
-        needed: bool,  # noqa: ARG002
+        into: Weights,
+        scale: float,
+        needed: bool,
     ) -> Tensor:
         return Images.forward(self, weights, slope, None)[0].contiguous()
 
@@ -97,7 +97,7 @@ class Convolution:
         """Return W and b, uniform in +-1 / sqrt(channels side side)."""
         return uniform(rng, self.shapes, self.channels * self.side**2)
 
-    def forward(self, weights: Weights, x: Tensor, draws: Draws | None) -> tuple[Tensor, Saved]:  # noqa: ARG002
+    def forward(self, weights: Weights, x: Tensor, draws: Draws | None) -> tuple[Tensor, Saved]:
         weight, bias = weights
         x = torch.nn.functional.pad(x, (self.padding,) * 4) if self.padding else x
         # Every window as a column: (units, channels side side, records positions).
@@ -150,7 +150,7 @@ class MaxPool(ParameterFreeLayer):
     side: int = 2
     stride: int = 2
 
-    def forward(self, weights: Weights, x: Tensor, draws: Draws | None) -> tuple[Tensor, Saved]:  # noqa: ARG002
+    def forward(self, weights: Weights, x: Tensor, draws: Draws | None) -> tuple[Tensor, Saved]:
         planes = x.flatten(1, 2)
         out, chosen = torch.ops.aten.max_pool2d_with_indices(
             planes, [self.side] * 2, [self.stride] * 2
@@ -159,12 +159,12 @@ class MaxPool(ParameterFreeLayer):
 
     def backward(
         self,
-        weights: Weights,  # noqa: ARG002
+        weights: Weights,
         saved: Saved,
         slope: Tensor,
-        into: Weights,  # noqa: ARG002
-        scale: float,  # noqa: ARG002
-        needed: bool,  # noqa: ARG002
+        into: Weights,
+        scale: float,
+        needed: bool,
     ) -> Tensor:
         planes, chosen = saved
         sides, strides = [self.side] * 2, [self.stride] * 2

@@ -87,7 +87,7 @@ class ParameterFreeLayer:
     stored: Shapes = ()
     widths: tuple[int, ...] = ()
 
-    def initial(self, rng: Generator) -> Arrays:  # noqa: ARG002
+    def initial(self, rng: Generator) -> Arrays:
         """Return nothing: there are none."""
         return []
 
@@ -140,7 +140,7 @@ class Linear:
         """Return W and b, uniform in +-1 / sqrt(inputs)."""
         return uniform(rng, self.shapes, self.inputs)
 
-    def forward(self, weights: Weights, x: Tensor, draws: Draws | None) -> tuple[Tensor, Saved]:  # noqa: ARG002
+    def forward(self, weights: Weights, x: Tensor, draws: Draws | None) -> tuple[Tensor, Saved]:
         weight, bias = weights
         x = _widened(x, weight.shape[2])
         out = torch.baddbmm(bias[:, None], x, weight.transpose(1, 2))
@@ -174,18 +174,18 @@ class Relu(ParameterFreeLayer):
     It overwrites its input, so it stands behind a layer that does not keep its own output.
     """
 
-    def forward(self, weights: Weights, x: Tensor, draws: Draws | None) -> tuple[Tensor, Saved]:  # noqa: ARG002
+    def forward(self, weights: Weights, x: Tensor, draws: Draws | None) -> tuple[Tensor, Saved]:
         out = torch.relu_(x)
         return out, (out,)
 
     def backward(
         self,
-        weights: Weights,  # noqa: ARG002
+        weights: Weights,
         saved: Saved,
         slope: Tensor,
-        into: Weights,  # noqa: ARG002
-        scale: float,  # noqa: ARG002
-        needed: bool,  # noqa: ARG002
+        into: Weights,
+        scale: float,
+        needed: bool,
     ) -> Tensor:
         return cast(Tensor, torch.ops.aten.threshold_backward(slope, saved[0], 0))
 
@@ -206,11 +206,11 @@ class Normalise:
     def stored(self) -> Shapes:
         return self.shapes
 
-    def initial(self, rng: Generator) -> Arrays:  # noqa: ARG002
+    def initial(self, rng: Generator) -> Arrays:
         """Return gain 1 and bias 0."""
         return [np.ones(self.values), np.zeros(self.values)]
 
-    def forward(self, weights: Weights, x: Tensor, draws: Draws | None) -> tuple[Tensor, Saved]:  # noqa: ARG002
+    def forward(self, weights: Weights, x: Tensor, draws: Draws | None) -> tuple[Tensor, Saved]:
         gain, bias = weights
         normal, mean, inverse = torch.ops.aten.native_layer_norm(
             x, [self.values], None, None, _GROUP_NORM_EPSILON
@@ -252,7 +252,7 @@ class Dropout(ParameterFreeLayer):
     def __post_init__(self) -> None:
         object.__setattr__(self, "exact", round(self.rate * DROPOUT_LEVELS) / DROPOUT_LEVELS)
 
-    def forward(self, weights: Weights, x: Tensor, draws: Draws | None) -> tuple[Tensor, Saved]:  # noqa: ARG002
+    def forward(self, weights: Weights, x: Tensor, draws: Draws | None) -> tuple[Tensor, Saved]:
         if draws is None or self.exact == 0.0:
             return x, ()
         kept = self._kept(x, draws).to(x.dtype).div_(1.0 - self.exact)
@@ -260,12 +260,12 @@ class Dropout(ParameterFreeLayer):
 
     def backward(
         self,
-        weights: Weights,  # noqa: ARG002
+        weights: Weights,
         saved: Saved,
         slope: Tensor,
-        into: Weights,  # noqa: ARG002
-        scale: float,  # noqa: ARG002
-        needed: bool,  # noqa: ARG002
+        into: Weights,
+        scale: float,
+        needed: bool,
     ) -> Tensor:
         return slope * saved[0] if saved else slope
 

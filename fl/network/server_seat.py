@@ -182,7 +182,7 @@ class PlainSums:
         silos: Sequence[Silo],
         length: int,
         *,
-        present: Sequence[int] | None = None,  # noqa: ARG002
+        present: Sequence[int] | None = None,
         largest: int | None = None,
     ) -> Sum:
         """Return the sum of the silos' vectors; all of them must have come."""
@@ -238,8 +238,8 @@ class MaskedSums:
         silos: Sequence[Silo],
         length: int,
         *,
-        present: Sequence[int] | None = None,  # noqa: ARG002
-        largest: int | None = None,  # noqa: ARG002
+        present: Sequence[int] | None = None,
+        largest: int | None = None,
     ) -> Sum:
         """Return the sum of the silos' vectors.
 

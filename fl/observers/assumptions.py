@@ -10,20 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from .names import (
-    ANALYZER,
-    CLIENT,
-    COLLUDING,
-    COORDINATOR,
-    MODEL,
-    PEER,
-    SERVER,
-    SHUFFLER,
-    SILO,
-    SILO_WITH_RECORDS,
-    coalition_of,
-    holds_part,
-)
+from . import names
 
 COUNTS_UNKNOWN: Final = (
     "N_u, a user's number of records, reaches nobody but silos that hold some of them"
@@ -47,11 +34,11 @@ HONEST_SERVER: Final = (
 """What masked sums rest on, where the server could have two groups of silos believe in two sums."""
 
 _NO_COLLUSION: Final[Mapping[str, str]] = {
-    PEER: "no peer tells it what it knows, beyond those that are counted",
-    CLIENT: "neither another client nor who sums tells it what they know",
-    COORDINATOR: "nobody who takes part tells the coordinator what they know",
-    SHUFFLER: "the analyzer tells the shuffler no more than what is released",
-    ANALYZER: "nobody tells the analyzer who sent what",
+    names.PEER: "no peer tells it what it knows, beyond those that are counted",
+    names.CLIENT: "neither another client nor who sums tells it what they know",
+    names.COORDINATOR: "nobody who takes part tells the coordinator what they know",
+    names.SHUFFLER: "the analyzer tells the shuffler no more than what is released",
+    names.ANALYZER: "nobody tells the analyzer who sent what",
 }
 """What a number before an observer rests on, by whom it is told nothing."""
 
@@ -131,19 +118,22 @@ def _of_weights(circumstances: Circumstances) -> tuple[str, ...]:
 
 def _of_view(observer: str, circumstances: Circumstances) -> tuple[str, ...]:
     """Return what must be true of who sees, and of whom it is told what they know."""
-    coalition, part = coalition_of(observer), (OTHER_SILOS_RECORDS,) * holds_part(observer)
+    coalition, part = (
+        names.coalition_of(observer),
+        (OTHER_SILOS_RECORDS,) * names.holds_part(observer),
+    )
     if circumstances.aggregation == "shuffle" and observer not in (
-        SHUFFLER,
-        COORDINATOR,
-        COLLUDING,
+        names.SHUFFLER,
+        names.COORDINATOR,
+        names.COLLUDING,
     ):
-        alone: tuple[str, ...] = () if observer == MODEL else (SENDERS_SILENT,)
+        alone: tuple[str, ...] = () if observer == names.MODEL else (SENDERS_SILENT,)
         return () if coalition is not None else (*part, HONEST_SHUFFLER, *alone)
     every = circumstances.aggregation == "plain" or observer in circumstances.each
-    if every and observer in (PEER, COORDINATOR):
+    if every and observer in (names.PEER, names.COORDINATOR):
         return ()  # they see every message, which hides by itself or not at all
     if observer in _NO_COLLUSION:
-        mixes = observer == SHUFFLER and circumstances.aggregation == "shuffle"
+        mixes = observer == names.SHUFFLER and circumstances.aggregation == "shuffle"
         return (_NO_COLLUSION[observer], *(SENDERS_SILENT,) * mixes)
     if circumstances.private or circumstances.silos < 2:
         return part
@@ -151,9 +141,9 @@ def _of_view(observer: str, circumstances: Circumstances) -> tuple[str, ...]:
     honest = (HONEST_SERVER,) * circumstances.honest_server
     if coalition is not None:
         return (*part, _told_by(coalition.colluders), *_missing(circumstances.dropouts), *honest)
-    if observer == SERVER and circumstances.aggregation == "masked":
+    if observer == names.SERVER and circumstances.aggregation == "masked":
         return ("no silo tells the server what it knows", *honest)
-    if observer in (SILO, SILO_WITH_RECORDS):
+    if observer in (names.SILO, names.SILO_WITH_RECORDS):
         return (*part, "neither the server nor another silo tells it what it knows")
     return ()
 

@@ -83,6 +83,20 @@ def coalitions_in(observers: Iterable[str]) -> tuple[int, ...]:
     return tuple(sorted({each.colluders for each in coalitions if each is not None}))
 
 
+def coalition_sizes(aggregation: str, observers: Iterable[str], colluders: int) -> tuple[int, ...]:
+    """Return the sizes of coalitions of the server that guarantees are computed for.
+
+    Those of the observers that are asked for, and of the silos that are said to collude.  Empty
+    among peers, where there is no server: a peer's own event counts its colluders.
+
+    >>> coalition_sizes("masked", ["model", "server+2"], 1), coalition_sizes("shares", [], 1)
+    ((1, 2), ())
+    """
+    if aggregation == "shares":
+        return ()
+    return tuple(sorted({*coalitions_in(observers), colluders} - {0}))
+
+
 def holds_part(observer: str) -> bool:
     """Return whether an observer holds a part of the unit, and knows that it is there."""
     coalition = coalition_of(observer)

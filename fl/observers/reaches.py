@@ -30,21 +30,7 @@ from typing import Final
 
 from ...accountant import events as ev
 from ...accountant.records import Reach, Sampling, Security
-from .names import (
-    ANALYZER,
-    CLIENT,
-    COLLUDING,
-    COORDINATOR,
-    MODEL,
-    PEER,
-    SERVER,
-    SHUFFLER,
-    SILO,
-    SILO_WITH_RECORDS,
-    Coalition,
-    coalition_of,
-    holds_part,
-)
+from . import names
 
 
 def knows_sample(observer: str, route: Route) -> bool:
@@ -55,21 +41,21 @@ def knows_sample(observer: str, route: Route) -> bool:
     one of users of whom they have nothing, under private weighting.
     """
     drawn = route.sampling
-    if drawn.method == "none" or observer == MODEL:
+    if drawn.method == "none" or observer == names.MODEL:
         return False
     inside = drawn.of in ("entry", "record")  # of one silo, which may draw by itself
     private = route.aggregation == "private-weighting"
     transferred = drawn.drawn_by == "oblivious-transfer"
-    if observer in (SERVER, COORDINATOR, ANALYZER):
+    if observer in (names.SERVER, names.COORDINATOR, names.ANALYZER):
         if route.messages and route.aggregation == "plain":
             return True  # who sends no message was not drawn
-        if observer == COORDINATOR and route.shuffled:
+        if observer == names.COORDINATOR and route.shuffled:
             return True
         hidden = drawn.drawn_by in ("silos", "shared-secret") or (transferred and private)
         return not hidden
-    if observer in (SHUFFLER, COLLUDING):
+    if observer in (names.SHUFFLER, names.COLLUDING):
         return True
-    if coalition_of(observer) is None and observer != SILO_WITH_RECORDS and not inside:
+    if names.coalition_of(observer) is None and observer != names.SILO_WITH_RECORDS and not inside:
         return not (private and drawn.of == "user" and (transferred or drawn.drawn_by == "server"))
     return not (inside and drawn.drawn_by == "silos")
 
@@ -108,7 +94,7 @@ def reach_of(observer: str, route: Route) -> Reach | None:
     >>> reach_of("server", Route("masked", 5)).sees
     'sum'
     """
-    coalition = coalition_of(observer)
+    coalition = names.coalition_of(observer)
     if coalition is not None:
         reach = _of_coalition(coalition, route)
     elif observer in _ROWS:
@@ -117,7 +103,7 @@ def reach_of(observer: str, route: Route) -> Reach | None:
         return None
     return replace(
         reach,
-        holds="part" if holds_part(observer) else "nothing",
+        holds="part" if names.holds_part(observer) else "nothing",
         dropouts=route.dropouts,
         knows_sample=reach.knows_sample or knows_sample(observer, route),
     )
@@ -140,7 +126,7 @@ def reaches_of(
 
 def is_mixer_of_sums(observer: str, reach: Reach) -> bool:
     """Return whether a reach is of a shuffler that sees sums, and knows what it added to them."""
-    return observer == SHUFFLER and reach.sees == "sum" and "dummies" in reach.also
+    return observer == names.SHUFFLER and reach.sees == "sum" and "dummies" in reach.also
 
 
 # --- the rows -----------------------------------------------------------------------------------
@@ -194,7 +180,7 @@ def _of_colluding(route: Route) -> Reach:
     return Reach("each", also=("identities", "sizes")) if route.shuffled else Reach("each")
 
 
-def _of_coalition(coalition: Coalition, route: Route) -> Reach:
+def _of_coalition(coalition: names.Coalition, route: Route) -> Reach:
     # Masks made for fewer colluders leave the others' updates readable one by one.
     borne = route.aggregation == "masked" and coalition.colluders <= route.told
     return Reach("sum" if borne else "each", colluders=coalition.colluders)
@@ -207,16 +193,16 @@ def _mixed(route: Route) -> Reach:
 
 
 _ROWS: Final[Mapping[str, Callable[[Route], Reach]]] = {
-    MODEL: _as_sum,
-    SERVER: _of_server,
-    SILO: _of_silo,
-    SILO_WITH_RECORDS: _of_silo,
-    PEER: _of_peer,
-    CLIENT: _of_client,
-    COORDINATOR: _of_coordinator,
-    SHUFFLER: _of_shuffler,
-    ANALYZER: _of_server,
-    COLLUDING: _of_colluding,
+    names.MODEL: _as_sum,
+    names.SERVER: _of_server,
+    names.SILO: _of_silo,
+    names.SILO_WITH_RECORDS: _of_silo,
+    names.PEER: _of_peer,
+    names.CLIENT: _of_client,
+    names.COORDINATOR: _of_coordinator,
+    names.SHUFFLER: _of_shuffler,
+    names.ANALYZER: _of_server,
+    names.COLLUDING: _of_colluding,
 }
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from ...accountant import events as ev
 from ...accountant.errors import InvalidInput, PrivplanError
+from ...accountant.event_tree import with_less_noise
 from ..files import atomic
 from .folder import CLAIM_FILE
 from .prepared_run import PreparedRun
@@ -22,6 +23,9 @@ from .prepared_run import PreparedRun
 if TYPE_CHECKING:
     from ..declarations.ledger_table import LedgerSettings
     from ..ledger_client.ledger import Ledger, LedgerClaim
+
+NOISE_READ_BELOW: Final = 1e-9
+"""How much less noise an audit may read from a log than was drawn, relative; measured: 2e-11."""
 
 _KNOWN: Final = ("url", "data_set", "project", "key", "claim")
 
@@ -81,10 +85,14 @@ class RunClaim:
 
 
 def claimed_event(prepared: PreparedRun) -> ev.Event:
-    """Return what a run claims: all that the observer of its claim will see."""
+    """Return what a run claims: all that the observer of its claim will see.
+
+    An audit reads noise from the decimal numbers of the log, and rounds them outward; so that an
+    honest run lost no more than it claimed, it claims with hardly less noise than it draws.
+    """
     planned, observer = prepared.opening.plan.events, prepared.opening.claim.observer
     if observer in planned and prepared.promises:
-        return planned[observer]
+        return with_less_noise(planned[observer], 1.0 + NOISE_READ_BELOW)
     return ev.NoGuarantee(f"a run of {prepared.system.name} promises nothing before {observer}")
 
 
@@ -118,6 +126,12 @@ def _made(ledger: Ledger, prepared: PreparedRun, folder: Path, kept: dict[str, A
         claim = odometer.claim(event, key=str(kept["key"]))
     _keep(folder, {**kept, "claim": claim.id})
     return claim
+
+
+def claim_of_run(folder: Path) -> str | None:
+    """Return the id of the claim that a run made; None where its folder keeps none."""
+    kept = _kept(folder)
+    return None if kept is None or kept["claim"] is None else str(kept["claim"])
 
 
 def kept_claim(folder: Path) -> bytes | None:

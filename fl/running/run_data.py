@@ -1,4 +1,4 @@
-"""Loads the federation of a run, with the digests by which a resumed run knows its data."""
+"""Loads the records of a run, with the digests (fingerprints) that a resumed run compares."""
 
 from __future__ import annotations
 

@@ -22,22 +22,8 @@ from ..crypto.keys import KEY_BYTES, Identity, KeyPair, agree, derive, fresh, lo
 from ..crypto.masks import Mask, RingWords, masks_into
 from ..crypto.shamir import split
 from ..parties.network import SERVER, Post
+from . import messages
 from .group import Group, View, limits, parted
-from .messages import (
-    SHARE_BYTES,
-    Advert,
-    Adverts,
-    Confirmation,
-    Confirmations,
-    MaskedWords,
-    Recovery,
-    RelayedShares,
-    Shares,
-    Survivors,
-    blamed_on,
-    fault,
-    listed,
-)
 
 _scratch = threading.local()
 
@@ -52,7 +38,7 @@ class _AdvertisedState:
     round: int
     lock_pair: KeyPair
     mask_pair: KeyPair
-    advert: Advert
+    advert: messages.Advert
 
 
 @dataclass(frozen=True)
@@ -113,14 +99,14 @@ class Client:
         # given away, and must open no message then.
         locks, masks = KeyPair.new(), KeyPair.new()
         claim = self._group.claim(number, self.name, locks.public, masks.public)
-        advert = Advert(locks.public, masks.public, self._identity.sign(claim))
+        advert = messages.Advert(locks.public, masks.public, self._identity.sign(claim))
         self._post.send(SERVER, advert)
         self._state = _AdvertisedState(number, locks, masks, advert)
 
     def share(self) -> None:
         """Look at everybody's keys, and share the own secrets among the neighbours."""
         before = self._take(_AdvertisedState)
-        received = self._post.receive(Adverts, SERVER)
+        received = self._post.receive(messages.Adverts, SERVER)
         view = self._viewed(before, received)
         neighbours = view.neighbours(self.name)
         self._enough_holders(len(neighbours) + 1)
@@ -136,12 +122,12 @@ class Client:
         channels: dict[str, Secret] = {}
         locked: dict[str, bytes] = {}
         for name in neighbours:
-            with blamed_on(name):
+            with messages.blamed_on(name):
                 key = agree(before.lock_pair, view.adverts[name].lock_key, view.context(b"lock"))
             channels[name] = key
             share = dealt[self._group.holders[name]]
             locked[name] = lock(key, share, view.address(self.name, name))
-        self._post.send(SERVER, Shares(commitment_to(seed), locked))
+        self._post.send(SERVER, messages.Shares(commitment_to(seed), locked))
         kept_share = dealt[self._group.holders[self.name]]
         self._state = _SharedState(view, before.mask_pair, seed, channels, kept_share)
 
@@ -153,16 +139,16 @@ class Client:
         """
         before = self._take(_SharedState)
         view, terms = before.view, self._group.terms
-        received = self._post.receive(RelayedShares, SERVER)
+        received = self._post.receive(messages.RelayedShares, SERVER)
         sharing = self._listed(received.sharing, set(view.adverts), "shared secrets")
         held = {name: self._opened(before, name, received) for name in received.locked}
         if set(held) != set(view.neighbours(self.name)) & set(sharing):
-            raise fault("The server did not hand on exactly the shares of the neighbours.")
+            raise messages.fault("The server did not hand on exactly the shares of the neighbours.")
         self._enough_holders(len(held) + 1)
         # The own mask, and one with each neighbour, which cancels against the neighbour's.
         masks = [Mask(before.seed, b"own", 1)]
         for name in held:
-            with blamed_on(name):
+            with messages.blamed_on(name):
                 key = agree(before.mask_pair, view.adverts[name].mask_key, view.context(b"mask"))
             pair = self.name, name
             masks.append(Mask(key, self._group.label(*pair), self._group.sign(*pair)))
@@ -174,16 +160,16 @@ class Client:
         except BaseException:
             masked.fill(0)  # the room is used again
             raise
-        self._post.send(SERVER, MaskedWords(masked.tobytes()))
+        self._post.send(SERVER, messages.MaskedWords(masked.tobytes()))
         self._state = _MaskedState(view, sharing, {**held, self.name: before.kept_share})
 
     def confirm(self) -> None:
         """Sign who survived, before any share is given away; for a server that may lie."""
         before = self._take(_MaskedState)
         survivors = self._survivors(before)
-        agreed = before.view.agreement(listed(before.sharing), listed(survivors))
+        agreed = before.view.agreement(messages.listed(before.sharing), messages.listed(survivors))
         signature = self._identity.sign(agreed)
-        self._post.send(SERVER, Confirmation(signature))
+        self._post.send(SERVER, messages.Confirmation(signature))
         self._state = _ConfirmedState(before, survivors, signature)
 
     def recover(self) -> None:
@@ -199,7 +185,7 @@ class Client:
         alive = set(survivors)
         seeds = {n: bytes(s[:KEY_BYTES]) for n, s in before.held.items() if n in alive}
         keys = {n: bytes(s[KEY_BYTES:]) for n, s in before.held.items() if n not in alive}
-        self._post.send(SERVER, Recovery(seeds, keys))
+        self._post.send(SERVER, messages.Recovery(seeds, keys))
 
     def finish(self) -> None:
         """End the round; raises `ProtocolFault` if anything came that nobody asked for."""
@@ -218,26 +204,28 @@ class Client:
             raise InvalidInput(f"{self.name} was asked for a step that is not the next one.")
         return state
 
-    def _viewed(self, before: _AdvertisedState, received: Adverts) -> View:
+    def _viewed(self, before: _AdvertisedState, received: messages.Adverts) -> View:
         if any(name not in self._group.roster for name in received.adverts):
-            raise fault("The server shows keys of a party that nobody knows.")
+            raise messages.fault("The server shows keys of a party that nobody knows.")
         adverts = {}
         for name, raw in received.adverts.items():
-            with blamed_on(name):
+            with messages.blamed_on(name):
                 adverts[name] = parted(raw)
         if adverts.get(self.name) != before.advert:
-            raise fault(f"The server shows other keys of {self.name} than it has.")
+            raise messages.fault(f"The server shows other keys of {self.name} than it has.")
         self._listed(self._group.ordered(adverts), set(adverts), "advertised keys")
         return View(self._group, before.round, adverts)
 
     def _listed(self, names: tuple[str, ...], among: set[str], did: str) -> tuple[str, ...]:
         """Return a list of who did something, if the server may show it to this party."""
         if names != self._group.ordered(set(names)) or not set(names) <= among:
-            raise fault(f"The server's list of who {did} is not one that there can be.")
+            raise messages.fault(f"The server's list of who {did} is not one that there can be.")
         if self.name not in names:
-            raise fault(f"The server says that {self.name}, to which it says so, has not {did}.")
+            raise messages.fault(
+                f"The server says that {self.name}, to which it says so, has not {did}."
+            )
         if len(names) < self._group.terms.fewest:
-            raise fault(
+            raise messages.fault(
                 f"Only {len(names)} parties {did}, of at least {self._group.terms.fewest}, and the "
                 "server goes on."
             )
@@ -245,40 +233,42 @@ class Client:
 
     def _enough_holders(self, count: int) -> None:
         if count < self._group.terms.threshold:
-            raise fault(f"{self.name} would have {count} holders of its shares, which is too few.")
+            raise messages.fault(
+                f"{self.name} would have {count} holders of its shares, which is too few."
+            )
 
-    def _opened(self, before: _SharedState, name: str, received: RelayedShares) -> Secret:
-        with blamed_on(name):
+    def _opened(self, before: _SharedState, name: str, received: messages.RelayedShares) -> Secret:
+        with messages.blamed_on(name):
             if name not in before.channels:
-                raise fault("Shares came from a party that is no neighbour.")
+                raise messages.fault("Shares came from a party that is no neighbour.")
             share = unlock(
                 before.channels[name],
                 received.locked[name],
                 before.view.address(name, self.name),
             )
-            if len(share) != SHARE_BYTES:
-                raise fault("Shares have another length.")
+            if len(share) != messages.SHARE_BYTES:
+                raise messages.fault("Shares have another length.")
         return share
 
     def _survivors(self, before: _MaskedState) -> tuple[str, ...]:
-        received = self._post.receive(Survivors, SERVER)
+        received = self._post.receive(messages.Survivors, SERVER)
         return self._listed(received.names, set(before.sharing), "survived")
 
     def _check_confirmations(self, confirmed: _ConfirmedState) -> None:
-        signatures = self._post.receive(Confirmations, SERVER).signatures
+        signatures = self._post.receive(messages.Confirmations, SERVER).signatures
         signers = self._group.ordered(set(signatures))
         if len(signers) != len(signatures) or not set(signers) <= set(confirmed.survivors):
-            raise fault("The server shows a signature of a party that did not survive.")
+            raise messages.fault("The server shows a signature of a party that did not survive.")
         if signatures.get(self.name) != confirmed.signature:
-            raise fault(f"The server shows another signature of {self.name} than it gave.")
+            raise messages.fault(f"The server shows another signature of {self.name} than it gave.")
         if len(signers) < self._group.terms.fewest:
-            raise fault("The server shows too few signatures of who survived.")
+            raise messages.fault("The server shows too few signatures of who survived.")
         agreed = confirmed.before.view.agreement(
-            listed(confirmed.before.sharing), listed(confirmed.survivors)
+            messages.listed(confirmed.before.sharing), messages.listed(confirmed.survivors)
         )
         for name in signers:
             if name != self.name:
-                with blamed_on(name):
+                with messages.blamed_on(name):
                     verify(self._group.roster[name], signatures[name], agreed)
 
 

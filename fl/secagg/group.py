@@ -12,21 +12,7 @@ from ...accountant import validate
 from ...accountant.errors import InvalidInput
 from ..crypto.keys import KEY_BYTES, LOCK_BYTES, SIGNATURE_BYTES, check_public, verify
 from ..parties.message_bodies import Limits, named, room
-from .messages import (
-    SHARE_BYTES,
-    Advert,
-    Adverts,
-    Confirmation,
-    Confirmations,
-    MaskedWords,
-    Recovery,
-    RelayedShares,
-    Shares,
-    Survivors,
-    blamed_on,
-    fault,
-    statement,
-)
+from . import messages
 from .terms import Terms
 
 
@@ -50,7 +36,7 @@ class Graph:
         self._complete = degree >= len(names) - 1
         if not self._complete:
             self._circle.sort(
-                key=lambda name: sha256(statement(b"place", seed, name.encode())).digest()
+                key=lambda name: sha256(messages.statement(b"place", seed, name.encode())).digest()
             )
         self._position = {name: position for position, name in enumerate(self._circle)}
 
@@ -105,7 +91,9 @@ class Group:
     def digest(self) -> bytes:
         """A hash of all of it."""
         entries = (part for name, key in self.roster.items() for part in (name.encode(), key))
-        return sha256(statement(b"group", self.terms.digest, self.session, *entries)).digest()
+        return sha256(
+            messages.statement(b"group", self.terms.digest, self.session, *entries)
+        ).digest()
 
     def sign(self, first: str, second: str) -> Literal[1, -1]:
         """Return 1 if the first of a pair adds their mask and -1 if it subtracts it."""
@@ -118,12 +106,14 @@ class Group:
         and take off the same, if only keys and not names told the masks apart.
         """
         pair = sorted((first, second), key=self.holders.__getitem__)
-        return statement(b"pair", *(name.encode() for name in pair))
+        return messages.statement(b"pair", *(name.encode() for name in pair))
 
     def claim(self, round: int, name: str, lock_key: bytes, mask_key: bytes) -> bytes:
         """Return what a party signs when it advertises its keys."""
         round_bytes = validate.count_from(0, round=round).to_bytes(8, "little")
-        return statement(b"advert", self.digest, round_bytes, name.encode(), lock_key, mask_key)
+        return messages.statement(
+            b"advert", self.digest, round_bytes, name.encode(), lock_key, mask_key
+        )
 
     def ordered(self, names: Mapping[str, object] | set[str]) -> tuple[str, ...]:
         """Return names in the roster's order."""
@@ -140,7 +130,7 @@ class View:
 
     group: Group
     round: int
-    adverts: Mapping[str, Advert]
+    adverts: Mapping[str, messages.Advert]
 
     @cached_property
     def present(self) -> tuple[str, ...]:
@@ -154,7 +144,9 @@ class View:
             part for name in self.present for part in (name.encode(), joined(self.adverts[name]))
         )
         round_bytes = self.round.to_bytes(8, "little")
-        return sha256(statement(b"view", self.group.digest, round_bytes, *entries)).digest()
+        return sha256(
+            messages.statement(b"view", self.group.digest, round_bytes, *entries)
+        ).digest()
 
     @cached_property
     def graph(self) -> Graph:
@@ -167,53 +159,53 @@ class View:
 
     def check(self, name: str) -> None:
         """Return if a party's keys are well formed and its own, else `ProtocolFault`."""
-        with blamed_on(name):
+        with messages.blamed_on(name):
             advert = self.adverts[name]
             check_public(advert.lock_key)
             check_public(advert.mask_key)
             if len(advert.signature) != SIGNATURE_BYTES:
-                raise fault("A signature has another length.")
+                raise messages.fault("A signature has another length.")
             claim = self.group.claim(self.round, name, advert.lock_key, advert.mask_key)
             verify(self.group.roster[name], advert.signature, claim)
 
     def context(self, purpose: bytes) -> bytes:
         """Return what a key that two parties agree on is for."""
-        return statement(purpose, self.digest)
+        return messages.statement(purpose, self.digest)
 
     def address(self, sender: str, receiver: str) -> bytes:
         """Return what a locked message is bound to."""
-        return statement(b"shares", self.digest, sender.encode(), receiver.encode())
+        return messages.statement(b"shares", self.digest, sender.encode(), receiver.encode())
 
     def agreement(self, sharing: bytes, survivors: bytes) -> bytes:
         """Return what is signed to confirm who shared and who survived."""
-        return statement(b"survivors", self.digest, sharing, survivors)
+        return messages.statement(b"survivors", self.digest, sharing, survivors)
 
 
-def joined(advert: Advert) -> bytes:
+def joined(advert: messages.Advert) -> bytes:
     """Return an advert in one piece."""
     return advert.lock_key + advert.mask_key + advert.signature
 
 
-def parted(raw: bytes) -> Advert:
+def parted(raw: bytes) -> messages.Advert:
     """Return the advert that is in one piece; `ProtocolFault` for another length."""
     if len(raw) != ADVERT_BYTES:
-        raise fault("The keys of a party have another length.")
-    return Advert(raw[:KEY_BYTES], raw[KEY_BYTES : 2 * KEY_BYTES], raw[2 * KEY_BYTES :])
+        raise messages.fault("The keys of a party have another length.")
+    return messages.Advert(raw[:KEY_BYTES], raw[KEY_BYTES : 2 * KEY_BYTES], raw[2 * KEY_BYTES :])
 
 
 def limits(group: Group) -> Limits:
     """Return the most bytes of each message, whoever receives it."""
     everybody = group.names
     names = [len(name.encode()) for name in everybody]
-    locked = named(everybody, LOCK_BYTES + SHARE_BYTES)
+    locked = named(everybody, LOCK_BYTES + messages.SHARE_BYTES)
     return {
-        Advert: room(KEY_BYTES, KEY_BYTES, SIGNATURE_BYTES),
-        Adverts: room(*named(everybody, ADVERT_BYTES)),
-        Shares: room(KEY_BYTES, *locked),
-        RelayedShares: room(*names, *locked),
-        MaskedWords: group.terms.length * group.terms.words.itemsize,
-        Survivors: room(*names),
-        Confirmation: room(SIGNATURE_BYTES),
-        Confirmations: room(*named(everybody, SIGNATURE_BYTES)),
-        Recovery: room(*named(everybody, KEY_BYTES), *named(everybody, KEY_BYTES)),
+        messages.Advert: room(KEY_BYTES, KEY_BYTES, SIGNATURE_BYTES),
+        messages.Adverts: room(*named(everybody, ADVERT_BYTES)),
+        messages.Shares: room(KEY_BYTES, *locked),
+        messages.RelayedShares: room(*names, *locked),
+        messages.MaskedWords: group.terms.length * group.terms.words.itemsize,
+        messages.Survivors: room(*names),
+        messages.Confirmation: room(SIGNATURE_BYTES),
+        messages.Confirmations: room(*named(everybody, SIGNATURE_BYTES)),
+        messages.Recovery: room(*named(everybody, KEY_BYTES), *named(everybody, KEY_BYTES)),
     }

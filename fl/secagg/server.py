@@ -19,24 +19,9 @@ from ..crypto.keys import KEY_BYTES, LOCK_BYTES, KeyPair, agree, verify
 from ..crypto.masks import Mask, RingWords, masks_into
 from ..crypto.shamir import combine
 from ..parties.network import Post
+from . import messages
 from .client import commitment_to
 from .group import Group, View, joined, limits
-from .messages import (
-    SHARE_BYTES,
-    Advert,
-    Adverts,
-    Confirmation,
-    Confirmations,
-    MaskedWords,
-    Recovery,
-    RelayedShares,
-    Shares,
-    Survivors,
-    blamed_on,
-    fault,
-    listed,
-    too_few,
-)
 
 
 @dataclass
@@ -79,35 +64,35 @@ class Server:
     def collect_keys(self) -> None:
         """Check who has advertised which keys, and tell everybody."""
         now = self._now
-        adverts = self._post.gather_present(Advert, self.expected)
+        adverts = self._post.gather_present(messages.Advert, self.expected)
         self._enough(len(adverts), "advertised keys")
         view = now.view = View(self._group, now.round, adverts)
         stranger = KeyPair.new()  # agrees with everybody, to find points of low order
         for name, advert in adverts.items():
             view.check(name)
-            with blamed_on(name):
+            with messages.blamed_on(name):
                 agree(stranger, advert.lock_key, b"")
                 agree(stranger, advert.mask_key, b"")
-        everybody = Adverts({name: joined(adverts[name]) for name in view.present})
+        everybody = messages.Adverts({name: joined(adverts[name]) for name in view.present})
         self._tell(view.present, dict.fromkeys(view.present, everybody))
 
     def relay_shares(self) -> None:
         """Hand on what each has locked for its neighbours."""
         now, view = self._now, self._view
-        shares = self._post.gather_present(Shares, self.expected)
+        shares = self._post.gather_present(messages.Shares, self.expected)
         self._enough(len(shares), "shared secrets")
         for name, sent in shares.items():
             right = set(sent.locked) == set(view.neighbours(name)) and all(
-                len(share) == LOCK_BYTES + SHARE_BYTES for share in sent.locked.values()
+                len(share) == LOCK_BYTES + messages.SHARE_BYTES for share in sent.locked.values()
             )
             if not right or len(sent.commitment) != KEY_BYTES:
-                raise fault(f"The shares of {name} are not those that it has to send.")
+                raise messages.fault(f"The shares of {name} are not those that it has to send.")
             now.commitments[name] = sent.commitment
         now.sharing = self._group.ordered(shares)
         self._tell(
             now.sharing,
             {
-                name: RelayedShares(
+                name: messages.RelayedShares(
                     now.sharing,
                     {n: shares[n].locked[name] for n in view.neighbours(name) if n in shares},
                 )
@@ -120,11 +105,11 @@ class Server:
         now = self._now
         if name not in now.sharing or name in now.arrived:
             raise InvalidInput(f"No words of {name} are expected.")
-        message = self._post.gather_present(MaskedWords, [name]).get(name)
+        message = self._post.gather_present(messages.MaskedWords, [name]).get(name)
         if message is None:
             return False
         if len(message.words) != now.total.nbytes:
-            raise fault(f"The words of {name} have another length.")
+            raise messages.fault(f"The words of {name} have another length.")
         now.total += np.frombuffer(message.words, self._group.terms.words)
         now.arrived.add(name)
         return True
@@ -134,27 +119,29 @@ class Server:
         now = self._now
         self._enough(len(now.arrived), "sent their words")
         now.survivors = now.answering = self._group.ordered(now.arrived)
-        survivors = Survivors(now.survivors)
+        survivors = messages.Survivors(now.survivors)
         self._tell(now.survivors, dict.fromkeys(now.survivors, survivors))
 
     def relay_confirmations(self) -> None:
         """Hand on who has signed the list of survivors."""
         now = self._now
-        confirmations = self._post.gather_present(Confirmation, self.expected)
+        confirmations = self._post.gather_present(messages.Confirmation, self.expected)
         self._enough(len(confirmations), "signed who survived")
-        agreed = self._view.agreement(listed(now.sharing), listed(now.survivors))
+        agreed = self._view.agreement(messages.listed(now.sharing), messages.listed(now.survivors))
         for name, confirmation in confirmations.items():
-            with blamed_on(name):
+            with messages.blamed_on(name):
                 verify(self._group.roster[name], confirmation.signature, agreed)
         # Who has not signed is not asked for shares, and its shares are not waited for.
         signers = now.answering = self._group.ordered(confirmations)
-        signatures = Confirmations({name: confirmations[name].signature for name in signers})
+        signatures = messages.Confirmations(
+            {name: confirmations[name].signature for name in signers}
+        )
         self._tell(signers, dict.fromkeys(signers, signatures))
 
     def unmask(self) -> tuple[RingWords, tuple[str, ...]]:
         """Recover what masks the sum, and return the sum and whose words are in it."""
         now = self._now
-        recovery = self._post.gather_present(Recovery, self.expected)
+        recovery = self._post.gather_present(messages.Recovery, self.expected)
         for name, sent in recovery.items():
             self._check_recovery(name, sent)
         self._post.leave()
@@ -196,7 +183,7 @@ class Server:
     def _enough(self, count: int, did: str) -> None:
         fewest = self._group.terms.fewest
         if count < fewest:
-            raise too_few(
+            raise messages.too_few(
                 f"Only {count} of {self._group.terms.parties} parties {did} in round "
                 f"{self._now.round}; at least {fewest} are needed."
             )
@@ -211,38 +198,40 @@ class Server:
             key = agree(pair, self._view.adverts[name].mask_key, self._view.context(b"mask"))
             yield Mask(key, self._group.label(gone, name), self._group.sign(gone, name))
 
-    def _check_recovery(self, name: str, sent: Recovery) -> None:
+    def _check_recovery(self, name: str, sent: messages.Recovery) -> None:
         now = self._now
         # A seed of everybody alive, a key of everybody gone, of exactly those whose shares it has.
         held = {name, *self._view.neighbours(name)} & set(now.sharing)
         alive = held & now.arrived
         lengths = {len(share) for share in (*sent.seeds.values(), *sent.keys.values())}
         if set(sent.seeds) != alive or set(sent.keys) != held - alive or lengths != {KEY_BYTES}:
-            raise fault(f"{name} did not answer with the shares that it was asked for.")
+            raise messages.fault(f"{name} did not answer with the shares that it was asked for.")
 
-    def _seed(self, name: str, recovery: Mapping[str, Recovery]) -> Secret:
+    def _seed(self, name: str, recovery: Mapping[str, messages.Recovery]) -> Secret:
         seed = self._restored(
             name, {n: r.seeds[name] for n, r in recovery.items() if name in r.seeds}
         )
         if commitment_to(seed) != self._now.commitments[name]:
-            raise fault(f"The seed of {name} that was recovered is not the one it chose.")
+            raise messages.fault(f"The seed of {name} that was recovered is not the one it chose.")
         return seed
 
-    def _key(self, name: str, recovery: Mapping[str, Recovery]) -> KeyPair:
+    def _key(self, name: str, recovery: Mapping[str, messages.Recovery]) -> KeyPair:
         raw = self._restored(name, {n: r.keys[name] for n, r in recovery.items() if name in r.keys})
         pair = KeyPair.restore(raw)
         if pair.public != self._view.adverts[name].mask_key:
-            raise fault(f"The key of {name} that was recovered does not belong to its public one.")
+            raise messages.fault(
+                f"The key of {name} that was recovered does not belong to its public one."
+            )
         return pair
 
     def _restored(self, name: str, shares: Mapping[str, bytes]) -> Secret:
         needed = self._group.terms.threshold
         if len(shares) < needed:
-            raise too_few(
+            raise messages.too_few(
                 f"Only {len(shares)} parties that hold shares of {name}'s secrets answered in "
                 f"round {self._now.round}; {needed} are needed."
             )
         try:
             return combine({self._group.holders[n]: share for n, share in shares.items()}, needed)
         except ProtocolFault as error:
-            raise fault(f"{error.what} They are shares of {name}'s secrets.") from None
+            raise messages.fault(f"{error.what} They are shares of {name}'s secrets.") from None

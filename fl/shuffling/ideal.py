@@ -59,7 +59,7 @@ class IdealShuffling:
 
     def round(
         self,
-        number: int,  # noqa: ARG002
+        number: int,
         ticket: Ticket,
         messages: ArrayLike,
         *,

@@ -226,11 +226,11 @@ class GramCanaries(CanaryHarness[Arriving]):
         system.aggregator = self.recorder
         return self.rounds_of(system, request.streams(run))
 
-    def observe(self, number: int, before: Parameters, after: Parameters) -> Arriving:  # noqa: ARG002
+    def observe(self, number: int, before: Parameters, after: Parameters) -> Arriving:
         weights = self.fractions[self.here] / self.reach[self.here, None]
         return self.request.arriving(self.recorder, weights)
 
-    def score(self, number: int, seen: Arriving) -> FloatArray:  # noqa: ARG002
+    def score(self, number: int, seen: Arriving) -> FloatArray:
         held = [
             weight * self.geometry.projected(self.mechanism, steps, self.canaries)
             for steps, weight in seen

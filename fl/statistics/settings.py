@@ -107,8 +107,7 @@ class ReleaseSettings:
         'users x rows_per_user, silos x silo_rows; 1,000,000 for unit = "record"'
     )
     by_class: bool = key(
-        "a Gram matrix for each class, so that classes can be weighted afterwards",
-        default=False,
+        "a Gram matrix for each class, so that classes can be weighted afterwards", default=False
     )
     bits: int = key(
         "bits of the grid on which rows stand, 8 to 20; 0: as many as fit",
@@ -257,12 +256,7 @@ def _no_fit(given: GivenSettings) -> Complaint | None:
     return None
 
 
-RULES: Final[tuple[Rule, ...]] = (
-    single_round,
-    of_classes,
-    capped_units,
-    _no_fit,
-)
+RULES: Final[tuple[Rule, ...]] = (single_round, of_classes, capped_units, _no_fit)
 """In the order in which they are asked."""
 
 

@@ -95,7 +95,7 @@ class Statistics(PrivateSystem):
         number: int,
         parameters: Parameters,
         gate: Gate,
-        state: Arrays | None = None,  # noqa: ARG002
+        state: Arrays | None = None,
         keep: KeepModel | None = None,
     ) -> Round:
         """Make the release: exact sums first, then the intent, and noise under it.

@@ -1,4 +1,4 @@
-"""Local training as a system calls it: model deltas and gradients by user, silo and record.
+"""Local training as a system calls it: deltas and gradients by user, silo, record, or peer's model.
 
 `LocalTraining` is the interface, `TorchLocalTraining` trains a model, and `NoTraining` stands in
 for a system that does not train.  D is the number of the model's parameters throughout.
@@ -125,28 +125,22 @@ class NoTraining:
         raise _untrained("initial")
 
     def user_deltas(
-        self,
-        parameters: FloatArray,  # noqa: ARG002
-        users: Sequence[Indices],  # noqa: ARG002
-        number: int,  # noqa: ARG002
+        self, parameters: FloatArray, users: Sequence[Indices], number: int
     ) -> Iterator[UpdateBlock]:
         """Raise `Unsupported`."""
         raise _untrained("user_deltas")
 
     def user_gradients(
-        self,
-        parameters: FloatArray,  # noqa: ARG002
-        users: Sequence[Indices],  # noqa: ARG002
-        number: int,  # noqa: ARG002
+        self, parameters: FloatArray, users: Sequence[Indices], number: int
     ) -> Iterator[UpdateBlock]:
         """Raise `Unsupported`."""
         raise _untrained("user_gradients")
 
-    def silo_deltas(self, parameters: FloatArray, number: int) -> Rows:  # noqa: ARG002
+    def silo_deltas(self, parameters: FloatArray, number: int) -> Rows:
         """Raise `Unsupported`."""
         raise _untrained("silo_deltas")
 
-    def record_gradients(self, models: Rows, chosen: Indices, step: int) -> Rows:  # noqa: ARG002
+    def record_gradients(self, models: Rows, chosen: Indices, step: int) -> Rows:
         """Raise `Unsupported`."""
         raise _untrained("record_gradients")
 

@@ -134,7 +134,7 @@ class UldpAvg(PrivateSystem):
         """How many blocks of rounds share correlated noise; None where rounds share none."""
         return None if self.schedule is None else self.schedule.blocks
 
-    def start(self, parameters: Parameters, state: Arrays, number: int) -> Parameters:  # noqa: ARG002
+    def start(self, parameters: Parameters, state: Arrays, number: int) -> Parameters:
         """Return the model (D,) that silos train from in round `number`; here the last one.
 
         A hook: a function of these public values alone.  Updates are differences from its result.
@@ -142,11 +142,7 @@ class UldpAvg(PrivateSystem):
         return parameters
 
     def server_step(
-        self,
-        parameters: Parameters,
-        noisy: NoisySum,
-        state: Arrays,  # noqa: ARG002
-        number: int,  # noqa: ARG002
+        self, parameters: Parameters, noisy: NoisySum, state: Arrays, number: int
     ) -> tuple[Parameters, Arrays]:
         """Return the next model (D,) and the next state; here a step of the global rate.
 

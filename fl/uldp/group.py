@@ -101,11 +101,7 @@ class UldpGroup(PrivateSystem):
         return self.terms.mechanism(noise_multiplier)
 
     def round(
-        self,
-        number: int,
-        parameters: Parameters,
-        gate: Gate,
-        state: Arrays | None = None,  # noqa: ARG002
+        self, number: int, parameters: Parameters, gate: Gate, state: Arrays | None = None
     ) -> Round:
         """Make one round: DP-SGD in every silo, then the mean of the silos' updates."""
         mechanism, silos = self.mechanism(self.promise.noise_multiplier), self.setup.silos

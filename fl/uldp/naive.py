@@ -82,11 +82,7 @@ class UldpNaive(PrivateSystem):
         return replace(super().opening(), as_published=self.as_published)
 
     def round(
-        self,
-        number: int,
-        parameters: Parameters,
-        gate: Gate,
-        state: Arrays | None = None,  # noqa: ARG002
+        self, number: int, parameters: Parameters, gate: Gate, state: Arrays | None = None
     ) -> Round:
         """Make one round: train in every silo, clip its update, sum with noise, divide by |S|."""
         mechanism = self.mechanism(self.promise.noise_multiplier)

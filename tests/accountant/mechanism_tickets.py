@@ -12,6 +12,7 @@ from privplan.accountant.mechanisms import Gate, RoundDescription, Ticket
 from privplan.accountant.mechanisms.base import Mechanism
 from privplan.accountant.neighbours import NEIGHBOURS
 from privplan.accountant.randomness import Streams
+from privplan.fl.statistics.release_plan import MemoryRecords
 
 from ..chance import limits
 
@@ -22,15 +23,8 @@ LEAST_P, _ = limits(stats.uniform(), looks=100)
 RELATIONS = NEIGHBOURS
 
 
-class Memory:
-    """A recorder that only remembers."""
-
-    def __init__(self) -> None:
-        self.lines: list[records.Record] = []
-
-    def append(self, record: records.Record) -> int:
-        self.lines.append(record)
-        return len(self.lines) - 1
+class Memory(MemoryRecords):
+    """A recorder that only remembers, sealed items by a name alone."""
 
     def seal(self, items: Mapping[str, object]) -> dict[str, str]:
         return dict.fromkeys(items, "c0")

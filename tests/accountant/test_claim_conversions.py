@@ -220,3 +220,13 @@ def test_chains_of_bare_steps_bound_every_mechanism_on_three_data_sets():
         assert replaced <= bound * (1 + 1e-12)
         # A single step would not bound all of them.
     assert bound == pytest.approx(2 * step, rel=1e-9)
+
+
+@for_each("event", [ev.Pure(0.1), ev.ZCDP(0.1), ev.RandomizedResponse(1.0, 2)])
+def test_a_user_who_is_replaced_may_have_another_number_of_records(event: ev.Event) -> None:
+    """An exact count of records is private for nothing where one record replaces another."""
+    whole = ev.Compose([ev.Gaussian(1.0), event])
+    with pytest.raises(Unsupported, match="fewer or more"):
+        converted(whole, "record", "user", 4, "replace-one", "replace-one")
+    noise = converted(SAMPLED, "record", "user", 4, "replace-one", "replace-one").event
+    assert noise == ev.Group(4, SAMPLED)

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 from scipy import sparse
 
 from privplan.accountant.errors import InvalidInput
@@ -18,16 +17,8 @@ from privplan.accountant.mechanisms.gram_row_grid import GridScale, dense_rows, 
 from privplan.accountant.sensitivity.gram import MAX_DIMENSION
 
 from ..cases import for_each
+from .test_clip import MAX, ROWS, TINY
 
-MAX = float(np.finfo(np.float64).max)
-TINY = 5e-324
-
-ANY_FLOAT = st.floats(width=64) | st.sampled_from(
-    [0.0, -0.0, TINY, -TINY, 2.0**-1022, 1e-300, 1e300, -1e300, MAX, -MAX, math.inf, math.nan]
-)
-ROWS = hnp.arrays(
-    np.float64, hnp.array_shapes(min_dims=2, max_dims=2, max_side=9), elements=ANY_FLOAT
-)
 NORMS = st.floats(0.0, exclude_min=True, allow_infinity=False) | st.sampled_from(
     [TINY, 2.0**-1022, 1.0, 0.1, 6.0, MAX]
 )

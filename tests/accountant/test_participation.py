@@ -16,7 +16,7 @@ from privplan.accountant.mechanisms import Gate
 from privplan.accountant.odometer import Odometer
 from privplan.accountant.plan import Phase, PlannedPhase, plan, plan_given_noise
 from privplan.accountant.randomness import Streams
-from privplan.accountant.records.kinds import counts_by_silo
+from privplan.accountant.records.participation import counts_by_silo
 from privplan.fl.log.decoding import Decoder
 
 from ..cases import for_each

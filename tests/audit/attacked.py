@@ -22,7 +22,7 @@ from privplan.fl.frame.initial_model import initial_size
 from privplan.fl.log import read
 from privplan.fl.settings.toml_file import parse
 
-from . import ledgers
+from . import ledgers, measured
 
 MEMBERSHIP = AttackRequest(tiers=("membership",))
 
@@ -38,21 +38,7 @@ silos = 5
 noise_multiplier = 5.0
 """
 
-MEASURED = Measurement(
-    tier="claim",
-    what="the claimed mechanism",
-    value=1.25,
-    kind="lower-bound",
-    contradicted=False,
-    proves="The mechanism is no better than that.",
-    observer="model",
-    unit="user",
-    neighbours="add-remove",
-    claimed=3.9,
-    delta=1e-5,
-    assumes=("canaries are users",),
-    sample={"canaries": 1000},
-)
+MEASURED = replace(measured.MEASURED, value=1.25, claimed=3.9, sample={"canaries": 1000}, curves={})
 
 
 def content(data: str = "breast-cancer", system: str = "uldp-avg") -> bytes:

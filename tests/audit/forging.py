@@ -65,6 +65,11 @@ def forged(folder: Path, into: Path, *edits: Edit) -> Path:
     return rewritten(into, lines)
 
 
+def in_part(part: str, **fields: Any) -> Callable[[Line], object]:
+    """Change fields of a part of a line."""
+    return lambda line: line[part].update(fields)
+
+
 # --- edits --------------------------------------------------------------------------------------
 
 

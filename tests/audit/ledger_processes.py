@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
+import random
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -27,6 +30,8 @@ TERMS = {
     "delta": 1e-6,
     "blocks": ["a", "b"],
 }
+
+BLOCKS = (["a"], ["b"], "all")
 
 
 class ServiceProcess:
@@ -77,16 +82,18 @@ class ServiceProcess:
         url = f"http://127.0.0.1:{self.port}"
         return Connection(url, self.analyst, timeout=10.0, attempts=40)
 
+    def lines(self) -> list[bytes]:
+        """Return the whole history."""
+        lines: list[bytes] = []
+        while text := self.owner.text(f"/v1/data-sets/ward/entries?first={len(lines)}"):
+            lines += [f"{line}\n".encode() for line in text.splitlines()]
+        return lines
+
     def audited(self, receipts: list[dict[str, Any]]) -> LedgerAudit:
         """Audit the history against its head and these receipts."""
-        lines: list[bytes] = []
-        while True:
-            text = self.owner.text(f"/v1/data-sets/ward/entries?first={len(lines)}")
-            if not text:
-                break
-            lines += [f"{line}\n".encode() for line in text.splitlines()]
         head = SignedStatement.from_json(self.owner.get("/v1/data-sets/ward/head"))
-        return audit_history(lines, head, [SignedStatement.from_json(each) for each in receipts])
+        signed = [SignedStatement.from_json(each) for each in receipts]
+        return audit_history(self.lines(), head, signed)
 
 
 @contextmanager
@@ -101,12 +108,13 @@ def serving(database: str, folder: Path) -> Iterator[ServiceProcess]:
 
 
 class Clients:
-    """Threads that claim one event until it no longer fits, and keep what was acknowledged."""
+    """Threads that claim events until none fits any more, and keep what was acknowledged."""
 
-    def __init__(self, service: ServiceProcess, event: ev.Event, count: int = 8) -> None:
+    def __init__(self, service: ServiceProcess, events: Sequence[ev.Event], count: int = 8) -> None:
         self.answers: list[dict[str, Any]] = []
         self.troubles: list[str] = []
-        self._event, self._service = event, service
+        self._service = service
+        self._bodies = [claim_body(event, blocks) for event in events for blocks in BLOCKS]
         self._threads = [
             threading.Thread(target=self._spend, args=(number,)) for number in range(count)
         ]
@@ -117,37 +125,69 @@ class Clients:
     def running(self) -> bool:
         return any(thread.is_alive() for thread in self._threads)
 
+    def wait_for(self, more: int) -> None:
+        """Wait until so many more claims are acknowledged, or none of the clients runs."""
+        before = len(self.answers)
+        while self.running and len(self.answers) < before + more:
+            time.sleep(0.01)
+
     def join(self) -> None:
         for thread in self._threads:
             thread.join()
 
     def _spend(self, number: int) -> None:
-        client = self._service.client()
-        for attempt in range(10_000):
-            body = claim_body(self._event)
+        client, chance = self._service.client(), random.Random(number)
+        # Nothing is cancelled, so what does not fit never will.
+        fitting, attempt = list(self._bodies), 0
+        while fitting:
+            body = chance.choice(fitting)
             try:
                 self.answers.append(client.post("/v1/claims", body, f"{number}-{attempt}"))
+                attempt += 1
             except BudgetExceeded:
-                return
+                fitting.remove(body)
             except PrivplanError as error:
                 self.troubles.append(str(error))
                 return
 
 
-def claim_body(event: ev.Event) -> dict[str, Any]:
+def claim_body(event: ev.Event, blocks: Sequence[str] | str = "all") -> dict[str, Any]:
     """Return the body of a claim that is begun at once."""
-    return {"data_set": "ward", "project": "x", "event": event.to_json(), "begin": True}
+    said = {"data_set": "ward", "project": "x", "event": event.to_json(), "begin": True}
+    return {**said, "blocks": blocks}
 
 
-def killed_client(port: int, token: str, event: ev.Event, acknowledged: Path) -> int:
-    """Return the process of a client that claims and notes what was acknowledged, until killed."""
-    child = os.fork()
-    if child:
-        return child
-    with suppress(BaseException), acknowledged.open("a", encoding="ascii") as file:
-        client = Connection(f"http://127.0.0.1:{port}", token, attempts=1)
-        while True:
-            answer = client.post("/v1/claims", claim_body(event), os.urandom(8).hex())
+class KilledClient:
+    """A process that claims and notes what was acknowledged, until it is killed."""
+
+    def __init__(
+        self, service: ServiceProcess, events: Sequence[ev.Event], acknowledged: Path
+    ) -> None:
+        # Not forked here, where threads are running.
+        context = multiprocessing.get_context("forkserver")
+        bodies = [claim_body(event, blocks) for event in events for blocks in BLOCKS]
+        self._process = context.Process(
+            target=_claim_for_ever, args=(service.port, service.analyst, bodies, acknowledged)
+        )
+        self._process.start()
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.join()
+
+
+def _claim_for_ever(
+    port: int, token: str, bodies: list[dict[str, Any]], acknowledged: Path
+) -> None:
+    chance = random.Random()
+    with suppress(PrivplanError), acknowledged.open("a", encoding="ascii") as file:
+        client = Connection(f"http://127.0.0.1:{port}", token, timeout=10.0, attempts=40)
+        while bodies:
+            body = chance.choice(bodies)
+            try:
+                answer = client.post("/v1/claims", body, os.urandom(8).hex())
+            except BudgetExceeded:
+                bodies.remove(body)
+                continue
             file.write(answer["id"] + "\n")
             file.flush()
-    os._exit(0)

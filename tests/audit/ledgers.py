@@ -33,8 +33,17 @@ from privplan.accountant.records import (
     Weights,
 )
 from privplan.accountant.sensitivity import uldp
-from privplan.audit.budget import BudgetReport, Entry, Evidence, Ledger, audit_ledger
+from privplan.audit.budget import (
+    BudgetReport,
+    Entry,
+    Evidence,
+    Ledger,
+    audit_budget,
+    audit_ledger,
+)
 from privplan.audit.budget.report import Chain
+from privplan.audit.derivation.run_setting import RunSetting
+from privplan.audit.edits import edits_of
 from privplan.audit.findings import Finding
 from privplan.audit.hazards import RULES, facts_of
 from privplan.fl.log.hash_chain import LOG, START, chained
@@ -354,6 +363,34 @@ def written(folder: Path, records: Sequence[Record]) -> Path:
         lines.append(line + "\n")
     (folder / LOG).write_text("".join(lines))
     return folder
+
+
+def assert_honest(folder: Path) -> None:
+    """Nothing contradicts itself in a folder, and no hazard is an error."""
+    assert edits_of(folder) == ()
+    report = audit_budget(folder)
+    assert {hazard.id for hazard in report.hazards if hazard.severity == "error"} == set()
+
+
+def setting_of(records: Records, **changes: Any) -> RunSetting:
+    """Return the setting of a log, with changes."""
+    opened = next(record for record in records if isinstance(record, RunOpen))
+    return replace(RunSetting.of(opened), **changes)
+
+
+SHARES_OF_FIVE_SILOS = [
+    # aggregation, observer, in how many of five shares of the noise the unit is hidden
+    ("plain", "model", 5),
+    ("plain", "server", 1),
+    ("plain", "server+2", 1),
+    ("plain", "silo", 4),
+    ("plain", "silo-with-records", 4),
+    ("masked", "server", 5),
+    ("masked", "silo-with-records", 4),
+    ("masked", "server+1", 4),
+    ("masked", "server+2", 3),
+    ("masked", "server+3", 1),  # the masks are made for two
+]
 
 
 @functools.cache

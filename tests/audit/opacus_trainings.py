@@ -52,9 +52,11 @@ def data(records: int = RECORDS) -> TensorDataset:
 class Training:
     """An ordinary training: a model, an optimizer, a loader, and the loop."""
 
-    def __init__(self, batch: int = BATCH, records: int = RECORDS, **loader: Any) -> None:
+    def __init__(
+        self, batch: int = BATCH, records: int = RECORDS, hidden: int = 4, **loader: Any
+    ) -> None:
         # The model's own start is no secret, and takes nothing from the generator of the noise.
-        self.model: Any = nn.Sequential(nn.Linear(8, 4), nn.ReLU(), nn.Linear(4, 2))
+        self.model: Any = nn.Sequential(nn.Linear(8, hidden), nn.ReLU(), nn.Linear(hidden, 2))
         self.plain: Any = torch.optim.SGD(self.model.parameters(), lr=0.1)
         self.optimizer: Any = self.plain
         self.public = DataLoader(data(records), batch_size=batch, shuffle=True)

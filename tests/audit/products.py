@@ -10,20 +10,10 @@ from typing import Any
 import numpy as np
 
 from privplan.accountant import events as ev
+from privplan.accountant import records
 from privplan.accountant.mechanisms import Gate, NoisyProduct, RoundDescription
 from privplan.accountant.odometer import Odometer
 from privplan.accountant.randomness import Streams
-from privplan.accountant.records import (
-    Claim,
-    Normaliser,
-    Planned,
-    Population,
-    Reach,
-    RoundIntent,
-    RunClose,
-    RunOpen,
-    Security,
-)
 from privplan.accountant.sensitivity.product import ProductBound
 from privplan.accountant.sensitivity.release import up
 
@@ -84,8 +74,8 @@ def product_log(
     rounds: int = 2,
     views: dict[str, ev.Event] | None = None,
     model: ev.Event | None = None,
-    reaches: dict[str, Reach] | None = None,
-    facts: Security | None = None,
+    reaches: dict[str, records.Reach] | None = None,
+    facts: records.Security | None = None,
 ) -> Records:
     """Return the log of a run that promises what is proven of the mechanism's own event.
 
@@ -98,12 +88,12 @@ def product_log(
     whole: dict[str, ev.Event] = {name: ev.Repeat(rounds, event) for name, event in seen.items()}
     proven = {name: epsilon(event, relation) for name, event in whole.items()}
     own = security(aggregation, mechanism.shares, mechanism.tolerated_dropouts, colluders)
-    opened = RunOpen(
+    opened = records.RunOpen(
         "run-1",
         "fedpower-power",
-        Claim(unit or mechanism.product.unit, relation, DELTA, proven["model"]),  # type: ignore[arg-type]
-        Planned(rounds, whole),
-        Population(100, mechanism.shares, records=1000),
+        records.Claim(unit or mechanism.product.unit, relation, DELTA, proven["model"]),  # type: ignore[arg-type]
+        records.Planned(rounds, whole),
+        records.Population(100, mechanism.shares, records=1000),
         SECURE,
         aggregation=aggregation,  # type: ignore[arg-type]
         security=own if facts is None else facts,
@@ -122,18 +112,18 @@ def product_log(
             ticket.close(
                 aggregate=released.tobytes(),
                 values=values,
-                normaliser=Normaliser("constant", mechanism.product.divisor),
+                normaliser=records.Normaliser("constant", mechanism.product.divisor),
             )
-    kept.append(RunClose(rounds, "finished", whole, proven, DELTA, "gdp"))
+    kept.append(records.RunClose(rounds, "finished", whole, proven, DELTA, "gdp"))
     return [
         replace(each, event=seen["model"], reaches=reaches)
-        if isinstance(each, RoundIntent)
+        if isinstance(each, records.RoundIntent)
         else each
         for each in kept.records
     ]
 
 
-def removal(parties: int, colluders: int = 0, key_bits: int = 3072) -> Security:
+def removal(parties: int, colluders: int = 0, key_bits: int = 3072) -> records.Security:
     """Return the facts of masked sums from which noise is taken off under a Paillier key."""
     return replace(masks(parties, parties, colluders), key_bits=key_bits)
 
@@ -165,7 +155,8 @@ def utility_log(
     if colluders:
         told[f"server+{colluders}"] = colluders
     reaches = {
-        name: Reach("one-share", colluders=count, rests_on=RESTS_ON) for name, count in told.items()
+        name: records.Reach("one-share", colluders=count, rests_on=RESTS_ON)
+        for name, count in told.items()
     }
     return product_log(
         mechanism,

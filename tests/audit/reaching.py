@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 from typing import Any
 
+import numpy as np
+
 from privplan.accountant import events as ev
-from privplan.accountant.records import Contribution, Noise, Sampling, Security, Weights
+from privplan.accountant.records import Contribution, Noise, Reach, Sampling, Security, Weights
 from privplan.audit.derivation.round_facts import RoundFacts
 from privplan.audit.derivation.run_setting import RunSetting
 
@@ -14,6 +17,27 @@ NAMES = (
     *("model", "server", "silo", "silo-with-records"),
     *("server+1", "server+2", "server+1-with-records", "server+3-with-records"),
 )
+
+
+def drawn_of(rng: np.random.Generator, *options: Any) -> Any:
+    """Return one of the options at random."""
+    return options[int(rng.integers(len(options)))]
+
+
+def strange_reach(rng: np.random.Generator) -> Reach:
+    """Return a reach whose every field is drawn at random."""
+    drawn = partial(drawn_of, rng)
+    return Reach(
+        drawn("sum", "each", "sum-less-own", "shuffled", "one-share", "nothing"),
+        holds=drawn("nothing", "part", "weights"),
+        colluders=drawn(0, 1, 4, 9),
+        dropouts=drawn(0, 1, 5),
+        knows_sample=drawn(False, True),
+        also=drawn((), ("sizes",), ("identities", "index-sets")),
+        users=drawn(None, 100),
+        dimensions=drawn(None, 39),
+        chosen=drawn(None, 3),
+    )
 
 
 def drawn(seed: int) -> tuple[RoundFacts, RunSetting]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import zipfile
 from typing import Any, Final
 
 
@@ -128,3 +130,12 @@ SAMPLES: Final[dict[str, bytes]] = {
     "configuration": CONFIG.encode(),
     "configuration as JSON": b'{"noise_multiplier": 1.1, "epsilon": 2.31, "delta": 1e-05}',
 }
+
+
+def archive_of(members: dict[str, bytes], method: int = zipfile.ZIP_STORED) -> bytes:
+    """Return a zip archive."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", method) as target:
+        for name, content in members.items():
+            target.writestr(name, content)
+    return stream.getvalue()

@@ -6,21 +6,24 @@ import math
 from dataclasses import replace
 
 from privplan.fl.fedpower.settings import FedPowerSettings
-from privplan.fl.settings.schema import (
-    NO_TRAINING,
-    DataSettings,
-    PrivacySettings,
-    RunSettings,
-    SecuritySettings,
-    Settings,
-    TrainingSettings,
-)
+from privplan.fl.settings import schema
 from privplan.fl.statistics.settings import StatisticsSettings
 from privplan.fl.uldp.settings import UldpSettings
 
-TRAINING = TrainingSettings(
+TRAINING = schema.TrainingSettings(
     clip=0.25, local_rate=0.5, global_rate=3.0, local_epochs=1, batch=4, model="logistic"
 )
+
+VIEWS = [
+    # observer, aggregation, rule, relation, shift times noise with three silos
+    ("model", "plain", "records", "add-remove", 1.0),
+    ("model", "masked", "uniform", "replace-one", 1.0),
+    ("server", "masked", "records", "add-remove", 1.0),
+    ("server", "plain", "records", "add-remove", math.sqrt(3.0)),
+    ("server", "plain", "uniform", "add-remove", 1.0),
+    ("silo", "plain", "uniform", "add-remove", math.sqrt(2.0 / 3.0)),
+    ("silo", "masked", "records", "replace-one", math.sqrt(3.0 / 2.0)),
+]
 
 
 def settings(
@@ -38,12 +41,12 @@ def settings(
     """Return settings; `privacy` as for `PrivacySettings`, with noise 2 if nothing is said."""
     if "epsilon" not in privacy:
         privacy = {"noise_multiplier": 2.0, **privacy}
-    return Settings(
-        run=RunSettings(system=system, rounds=rounds),
-        data=DataSettings(name=data, users=users, silos=silos),
-        privacy=PrivacySettings(**privacy),
+    return schema.Settings(
+        run=schema.RunSettings(system=system, rounds=rounds),
+        data=schema.DataSettings(name=data, users=users, silos=silos),
+        privacy=schema.PrivacySettings(**privacy),
         training=replace(TRAINING, **(training or {})),
-        security=SecuritySettings(**(security or {})),
+        security=schema.SecuritySettings(**(security or {})),
         table=UldpSettings(**uldp) if uldp else None,
     )
 
@@ -54,12 +57,12 @@ def statistics(
     """Return settings of private statistics of records; else as `settings`."""
     if "epsilon" not in privacy:
         privacy = {"noise_multiplier": 2.0, **privacy}
-    return Settings(
-        run=RunSettings(system="statistics", rounds=rounds, seed=seed),
-        data=DataSettings(name=data, users=50, silos=silos),
-        privacy=PrivacySettings(**{"unit": "record", **privacy}),
-        training=NO_TRAINING,
-        security=SecuritySettings(**(security or {})),
+    return schema.Settings(
+        run=schema.RunSettings(system="statistics", rounds=rounds, seed=seed),
+        data=schema.DataSettings(name=data, users=50, silos=silos),
+        privacy=schema.PrivacySettings(**{"unit": "record", **privacy}),
+        training=schema.NO_TRAINING,
+        security=schema.SecuritySettings(**(security or {})),
         table=StatisticsSettings(**{"row_norm": 6.0, **(table or {})}),
     )
 
@@ -78,12 +81,12 @@ def fedpower(
     """Return settings of a power iteration over records; else as `settings`."""
     if "epsilon" not in privacy:
         privacy = {"noise_multiplier": 2.0, **privacy}
-    return Settings(
-        run=RunSettings(system=system, rounds=rounds, seed=seed),
-        data=DataSettings(name=data, users=50, silos=silos),
-        privacy=PrivacySettings(**{"unit": "record", **privacy}),
-        training=NO_TRAINING,
-        security=SecuritySettings(**(security or {})),
+    return schema.Settings(
+        run=schema.RunSettings(system=system, rounds=rounds, seed=seed),
+        data=schema.DataSettings(name=data, users=50, silos=silos),
+        privacy=schema.PrivacySettings(**{"unit": "record", **privacy}),
+        training=schema.NO_TRAINING,
+        security=schema.SecuritySettings(**(security or {})),
         table=FedPowerSettings(**{"rank": 5, "row_norm": 4.0, **(table or {})}),
     )
 

@@ -9,18 +9,7 @@ from typing import Any
 import numpy as np
 
 from privplan.accountant import events as ev
-from privplan.accountant.records import (
-    Claim,
-    Contribution,
-    Noise,
-    Planned,
-    Population,
-    Randomness,
-    RoundIntent,
-    RoundRelease,
-    RunOpen,
-    StreamRange,
-)
+from privplan.accountant import records
 from privplan.audit.measurement import Measurement
 from privplan.audit.residual.sealed_statistics import Run, _release_from
 from privplan.audit.residual.tier import judged
@@ -44,35 +33,35 @@ def steps(values: np.ndarray) -> np.ndarray:
     return np.rint(values * (STD / GRID)).astype(np.int64)
 
 
-def opening(rounds: int) -> RunOpen:
+def opening(rounds: int) -> records.RunOpen:
     """Return the opening of a run."""
-    return RunOpen(
+    return records.RunOpen(
         "run-1",
         "uldp-avg",
-        Claim("user", "add-remove", 1e-5, 2.0),
-        Planned(rounds, {"model": ev.Repeat(rounds, ev.Gaussian(5.0))}),
-        Population(50, SILOS),
-        Randomness("operating-system"),
+        records.Claim("user", "add-remove", 1e-5, 2.0),
+        records.Planned(rounds, {"model": ev.Repeat(rounds, ev.Gaussian(5.0))}),
+        records.Population(50, SILOS),
+        records.Randomness("operating-system"),
     )
 
 
-def intent(number: int, **changes: Any) -> RoundIntent:
+def intent(number: int, **changes: Any) -> records.RoundIntent:
     """Return the intent of a round whose silos draw noise of `STD` each."""
     noise = {"shares": SILOS, "share_std": STD, "grid": GRID, **changes}
-    return RoundIntent(
+    return records.RoundIntent(
         number,
         "train",
         ev.Gaussian(5.0),
-        Contribution(1.0, "l2", "user"),
-        Noise("gaussian", 5.0, **noise),
+        records.Contribution(1.0, "l2", "user"),
+        records.Noise("gaussian", 5.0, **noise),
         1.0,
     )
 
 
-def release(number: int, seq: int, width: int, sealed: Mapping[str, str]) -> RoundRelease:
+def release(number: int, seq: int, width: int, sealed: Mapping[str, str]) -> records.RoundRelease:
     """Return the release of a round."""
-    stream = StreamRange("ab" * 16, 100 * number, 100 * number + 100)
-    return RoundRelease(
+    stream = records.StreamRange("ab" * 16, 100 * number, 100 * number + 100)
+    return records.RoundRelease(
         number, seq, (stream,), shares=SILOS, values=width, aggregate="c" * 64, sealed=sealed
     )
 

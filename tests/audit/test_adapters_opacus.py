@@ -28,6 +28,8 @@ from privplan.audit.verify import verify
 from privplan.fl.log import LogWriter, Sidecar
 from privplan.fl.log.hash_chain import LOG
 
+from .opacus_processes import trained_in_two
+from .opacus_suite import rows
 from .opacus_trainings import (
     BY_RECORDS,
     RIGHT,
@@ -73,6 +75,18 @@ def test_wrong_trainings_are_found(
     make(tmp_path / "out")
     assert found <= errors(tmp_path / "out")
     assert not audit_budget(tmp_path / "out").supported
+
+
+@pytest.mark.parametrize("sharded", [False, True])
+def test_a_training_in_two_processes_has_one_log(tmp_path: Path, sharded: bool) -> None:
+    first, second = trained_in_two(tmp_path / "out", sharded)
+    assert torch.equal(first, second)
+    report = audit_budget(tmp_path / "out")
+    assert [each for each in report.hazards if each.severity == "error"] == []
+    assert report.supported
+    assert verify(tmp_path / "out").complete
+    opened = json.loads((tmp_path / "out" / LOG).read_text().splitlines()[0])
+    assert opened["configuration"]["loop"]["world_size"] == 2
 
 
 def test_a_process_that_somebody_seeded_has_noise_from_a_seed(tmp_path: Path) -> None:
@@ -144,6 +158,13 @@ def test_three_lines_change_and_the_training_is_the_same(tmp_path: Path) -> None
             made.epochs()
         ends.append(torch.cat([each.detach().flatten() for each in made.model.parameters()]))
     assert torch.equal(*ends)
+
+
+def test_tests_of_their_engine_pass_under_the_observer() -> None:
+    """One class of theirs; `python -m tests.audit.opacus_suite` runs all of them."""
+    outcomes = list(rows("PrivacyEngineCustomLayerTest."))
+    assert [row for row in outcomes if row.outcome == "failed"] == []
+    assert sum(row.outcome == "passed" and row.logs > 0 for row in outcomes) >= 8
 
 
 def test_everything_is_taken_off_again(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ from privplan.fl.running.run_and_resume import run
 from ..fl.disco_runs import Given, built, configuration, models_of, settings
 from .broken_disco import BUGS, STATED, broken_disco, classical_factor
 from .forging import each, forged
-from .sound_runs import assert_seldom_accused
+from .sound_runs import assert_seldom_accused_of
 
 pytestmark = pytest.mark.skipif(
     any(find_spec(name) is None for name in ("sklearn", "cryptography", "torch")),
@@ -316,12 +316,4 @@ SOUND = (
     "repetitions", [3, pytest.param(40, marks=pytest.mark.slow)], ids=["few", "many"]
 )
 def test_canaries_seldom_accuse_correct_peers(repetitions: int) -> None:
-    """More than 2 of 3 are called unusual with probability 1.3 in 10^4, of seeds that are fixed.
-
-    Were a tier to call a sound run unusual in 4 cases of 10, 40 would show it with probability .87.
-    """
-    found = []
-    for seed in range(repetitions):
-        own, observer = SOUND[seed % len(SOUND)]
-        found.append(rehearsed("none", own, observer, 200, 500 + seed))
-    assert_seldom_accused(found, most_unusual=2 if repetitions == 3 else None)
+    assert_seldom_accused_of(rehearsed, SOUND, repetitions)

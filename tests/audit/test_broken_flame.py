@@ -52,7 +52,7 @@ from ..chance import limits
 from ..fl.flame_runs import flame
 from ..fl.shuffled_rounds import opened
 from .broken_flame import BUGS, broken_flame
-from .sound_runs import assert_seldom_accused
+from .sound_runs import assert_seldom_accused_of
 
 pytestmark = pytest.mark.skipif(
     any(find_spec(name) is None for name in ("sklearn", "cryptography", "torch")),
@@ -227,12 +227,4 @@ SOUND = ((QUIET, "colluding"), (DOUBLE, "shuffler"), (WORDS, "colluding"))
 
 @for_each("repetitions", [3, pytest.param(40, marks=pytest.mark.slow)], ids=["few", "many"])
 def test_canaries_seldom_accuse_correct_rounds(repetitions: int) -> None:
-    """More than 2 of 3 are called unusual with probability 1.3 in 10^4, of seeds that are fixed.
-
-    Were a tier to call a sound run unusual in 4 cases of 10, 40 would show it with probability .87.
-    """
-    found = []
-    for seed in range(repetitions):
-        settings, observer = SOUND[seed % len(SOUND)]
-        found.append(rehearsed("none", settings, observer, 200, 500 + seed))
-    assert_seldom_accused(found, most_unusual=2 if repetitions == 3 else None)
+    assert_seldom_accused_of(rehearsed, SOUND, repetitions)

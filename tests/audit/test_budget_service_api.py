@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -23,6 +24,7 @@ from privplan.audit.budget_service import slow_senders, tokens
 from privplan.audit.budget_service.audited import audit_history
 from privplan.audit.budget_service.claim_addresses import CLAIM_ADDRESSES
 from privplan.audit.budget_service.data_set_addresses import DATA_SET_ADDRESSES
+from privplan.audit.budget_service.description import ANSWERS
 from privplan.audit.budget_service.problems import PROBLEM
 from privplan.audit.budget_service.signer import SignedStatement
 
@@ -78,8 +80,12 @@ class Api:
         body: bytes | None = None,
         headers: dict[str, str] | None = None,
     ) -> Answer:
-        self._connection.request(method, path, body, headers or {})
-        answer = self._connection.getresponse()
+        try:
+            self._connection.request(method, path, body, headers or {})
+            answer = self._connection.getresponse()
+        except http.client.RemoteDisconnected:  # idle for too long
+            self._connection.request(method, path, body, headers or {})
+            answer = self._connection.getresponse()
         named = {name.lower(): value for name, value in answer.getheaders()}
         return Answer(answer.status, named, answer.read())
 
@@ -282,16 +288,92 @@ def test_the_head_of_a_request_has_some_seconds_to_come(
                         pass
 
 
-def test_the_description_names_every_address_with_an_example(api: Api) -> None:
-    paths = api.request("GET", "/openapi.json").json()["paths"]
+def test_answers_that_nobody_reads_are_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slow_senders, "ANSWER_SECONDS", 0.5)
+    asked = b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n"
+    with served(tmp_path / "unread.db") as service, answering(service) as url:
+        address = ("127.0.0.1", int(url.rpartition(":")[2]))
+        with socket.create_connection(address) as client:
+            client.settimeout(0.2)
+            # More than the buffers of a connection hold; whoever reads nothing is closed.
+            for _ in range(100):
+                try:
+                    client.sendall(asked * 50)
+                except TimeoutError:
+                    continue
+                except OSError:
+                    break
+                time.sleep(0.05)
+            else:
+                raise AssertionError("it is still open")
+        with socket.create_connection(address) as client:  # whoever reads is not
+            client.settimeout(10)
+            for _ in range(3):
+                client.sendall(asked)
+                time.sleep(0.6)
+                assert client.recv(2**22)
+
+
+def test_the_description_names_every_address_with_examples(api: Api) -> None:
+    said = api.request("GET", "/openapi.json").json()
+    assert said["components"]["securitySchemes"]["bearer"]["scheme"] == "bearer"
     for address in (*DATA_SET_ADDRESSES, *CLAIM_ADDRESSES):
-        said = paths[address.path][address.method.lower()]
-        assert said["summary"] == address.says
+        entry = said["paths"][address.path][address.method.lower()]
+        assert entry["summary"] == address.says
         if address.method == "POST":
-            content = said["requestBody"]["content"]["application/json"]
+            content = entry["requestBody"]["content"]["application/json"]
             assert content["example"] == address.example
-            assert said["responses"]["409"]
+            jsonschema.validate(address.example, content["schema"])
+            assert content["schema"]["type"] == "object"
+        for status, answer in entry["responses"].items():
+            ((kind, content),) = answer["content"].items()
+            assert content["example"]
+            assert (kind == PROBLEM) == (int(status) >= 400)
     assert api.request("GET", "/docs").status_code == 404
+
+
+def test_examples_of_answers_have_the_fields_of_answers(api: Api) -> None:
+    claim = api.claim(begin=True).json()
+    number = claim["id"]
+    real = {
+        ("POST", "/v1/claims"): claim,
+        ("GET", "/v1/claims/{claim}"): api("ana", "GET", f"/claims/{number}").json(),
+        ("POST", "/v1/claims/{claim}/abandon"): api(
+            "ana", "POST", f"/claims/{number}/abandon", {}
+        ).json(),
+        ("POST", "/v1/claims/{claim}/audit"): api(
+            "aud", "POST", f"/claims/{number}/audit", {"verdict": "holds"}
+        ).json(),
+        ("GET", "/v1/data-sets/{name}"): api("rob", "GET", "/data-sets/ward").json(),
+        ("GET", "/v1/data-sets/{name}/head"): api("rob", "GET", "/data-sets/ward/head").json(),
+        ("GET", "/v1/data-sets"): api("rob", "GET", "/data-sets").json(),
+        ("GET", "/v1/tokens"): api("olga", "GET", "/tokens").json(),
+        ("POST", "/v1/data-sets/{name}/caps"): api(
+            "olga", "POST", "/data-sets/ward/caps", {"epsilon": 7.5, "reason": "r"}
+        ).json(),
+        ("POST", "/v1/data-sets/{name}/receipts"): api(
+            "rob", "POST", "/data-sets/ward/receipts", claim["receipt"]
+        ).json(),
+    }
+    for address, answer in real.items():
+        example = ANSWERS[address]
+        assert example.keys() == answer.keys(), address
+        for name, value in example.items():
+            if isinstance(value, dict) and name not in ("blocks", "balances"):
+                assert value.keys() == answer[name].keys(), (address, name)
+    assert real["GET", "/v1/tokens"]["tokens"][0].keys() == (
+        ANSWERS["GET", "/v1/tokens"]["tokens"][0].keys()
+    )
+
+
+def test_a_method_that_an_address_does_not_take_names_those_that_it_does(api: Api) -> None:
+    answer = api.request("PATCH", "/v1/data-sets")
+    assert answer.status_code == 405
+    assert answer.headers["allow"] == "GET, POST"
+    assert answer.headers["content-type"] == PROBLEM
+    assert api.request("TRACE", "/v1/claims/x/begin").headers["allow"] == "POST"
 
 
 _LEAVES = st.one_of(

@@ -170,6 +170,13 @@ def test_a_refusal_is_not_remembered_under_its_key(ledger: Ledger) -> None:
     assert ledger.claim(ev.Repeat(6, LAPLACE), key="again")["state"] == "claimed"
 
 
+@for_each("event", [ev.Pure(0.0), ev.Compose([ev.Compose([])])])
+def test_what_costs_nothing_is_not_written(event: ev.Event, ledger: Ledger) -> None:
+    with pytest.raises(Refusal, match="costs nothing"):
+        ledger.claim(event)
+    assert len(ledger.lines()) == 1
+
+
 def test_a_project_is_limited_within_each_block(ledger: Ledger) -> None:
     ledger.owner("limit_project", "small", 0.25)
     count = ledger.fill(project="small", blocks=["a"])
@@ -225,56 +232,6 @@ def test_new_people_are_new_blocks_and_all_means_those_that_exist_then(ledger: L
     assert spent["a"] == [2 * units for units in spent["c"]]
     with pytest.raises(Refusal, match="no block d"):
         ledger.claim(blocks=["d"])
-
-
-def test_an_audit_charges_what_was_lost_above_the_claim(ledger: Ledger) -> None:
-    claim = ledger.claim(begin=True)["id"]
-    ledger.step("release", claim, None)
-    before = ledger.balances()
-    ledger.step("audit", claim, "above", *_priced(ledger, claim, ev.Laplace(1.0)), actor=AUDITOR)
-    after = ledger.balances()
-    double = Ledger(ledger.service)
-    double.claim(ev.Laplace(1.0))
-    assert after == double.balances()
-    assert before["a"] < after["a"]
-    assert ledger.shown()["frozen"] is None
-    # More than is left is charged as well, and freezes.
-    second = ledger.claim(begin=True)["id"]
-    ledger.step("release", second, None)
-    event = _priced(ledger, second, ev.Laplace(0.1))
-    ledger.step("audit", second, "above", *event, actor=AUDITOR)
-    assert "lost more" in ledger.shown()["frozen"]
-    with pytest.raises(Refusal, match="frozen"):
-        ledger.claim()
-    with pytest.raises(Refusal, match="more than its cap"):
-        ledger.owner("thaw", "please")
-    audited = ledger.audited()
-    assert audited.problem is None
-    assert audited.frozen
-
-
-def _priced(ledger: Ledger, claim: str, event: ev.Event) -> tuple[object, object]:
-    return ledger.service.audit_price(claim, event.to_json(), AUDITOR)
-
-
-def test_a_verdict_above_that_states_no_size_freezes(ledger: Ledger) -> None:
-    claim, waiting = ledger.claim(begin=True)["id"], ledger.claim()["id"]
-    ledger.step("release", claim, None)
-    ledger.step("audit", claim, "above", None, None, actor=AUDITOR)
-    assert ledger.shown()["frozen"]
-    with pytest.raises(Refusal, match="frozen"):
-        ledger.step("begin", waiting)
-    ledger.owner("thaw", "the size is known now")
-    assert ledger.step("begin", waiting)["state"] == "begun"
-
-
-def test_a_verdict_above_with_an_event_that_costs_no_more_freezes(ledger: Ledger) -> None:
-    claim = ledger.claim(begin=True)["id"]
-    ledger.step("release", claim, None)
-    event = ledger.service.audit_price(claim, ev.Laplace(9.0).to_json(), AUDITOR)
-    ledger.step("audit", claim, "above", *event, actor=AUDITOR)
-    assert ledger.shown()["frozen"]
-    assert ledger.audited().problem is None
 
 
 def test_caps_move_by_four_eyes(ledger: Ledger) -> None:

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import os
+import resource
 import shutil
 import socket
-from contextlib import ExitStack
+import ssl
+import subprocess
+import sys
+import urllib.request
+from contextlib import ExitStack, suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.x509.oid import NameOID
 from typer.testing import CliRunner
 
 from privplan.accountant.errors import InvalidInput
@@ -87,6 +98,57 @@ def test_half_requests_keep_a_service_neither_from_answering_nor_from_stopping(
     shutil.copyfile(path, copy)
     with served(copy) as again:
         assert len(again.lines("ward", 0)) == 2
+
+
+def _self_signed(folder: Path) -> list[str]:
+    """Return the options of a certificate for the loopback address."""
+    key = Ed25519PrivateKey.generate()
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now)
+        .not_valid_after(now + timedelta(days=1))
+        .sign(key, None)
+    )
+    encoding = serialization.Encoding.PEM
+    (folder / "cert.pem").write_bytes(certificate.public_bytes(encoding))
+    (folder / "cert.key").write_bytes(
+        key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    return ["--tls-cert", str(folder / "cert.pem"), "--tls-key", str(folder / "cert.key")]
+
+
+@pytest.mark.slow
+def test_a_handshake_that_does_not_come_is_not_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "keys").mkdir()
+    soft, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if most < 4096:
+        pytest.skip("this process may not open as many connections as it takes")
+    command = [sys.executable, "-m", "privplan.cli", "serve", str(tmp_path / "l.db"), "--json"]
+    command += ["--port", "0", "--key", str(tmp_path / "keys" / "l.pem"), *_self_signed(tmp_path)]
+    service = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert service.stdout is not None
+        said = json.loads(service.stdout.readline())
+        address = ("127.0.0.1", int(said["url"].rpartition(":")[2]))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (4096, most))
+        with ExitStack() as stack:
+            silent = [stack.enter_context(socket.create_connection(address)) for _ in range(1100)]
+            silent[0].settimeout(45.0)
+            with suppress(ConnectionResetError):
+                assert silent[0].recv(1) == b""
+            trusting = ssl.create_default_context(cafile=tmp_path / "cert.pem")
+            trusting.check_hostname = False
+            with urllib.request.urlopen(
+                f"{said['url']}/openapi.json", timeout=30, context=trusting
+            ) as answer:
+                assert answer.status == 200
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, most))
+        service.terminate()
+        service.wait(timeout=60)
+        service.stdout.close()
 
 
 def test_a_key_that_exists_begins_no_empty_ledger(tmp_path: Path) -> None:

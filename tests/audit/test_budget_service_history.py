@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import signal
+import time
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 
 from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput
-from privplan.audit.budget_service import restoring
+from privplan.audit.budget_service import replayed, restoring
 from privplan.audit.budget_service.audited import audit_history
 from privplan.audit.budget_service.database import Database
 from privplan.audit.budget_service.names import Refusal
@@ -36,8 +40,8 @@ def ledger(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ledger]:
         ledger.step("abandon", ledger.claim(begin=True)["id"])
         ledger.owner("add_blocks", ["c"])
         ledger.step("release", kept["id"], "ab" * 32)
-        event = service.audit_price(kept["id"], ev.Laplace(1.9).to_json(), AUDITOR)
-        ledger.step("audit", kept["id"], "above", *event, actor=AUDITOR)
+        lost = service.audited_loss(kept["id"], ev.Laplace(1.9).to_json(), AUDITOR)
+        ledger.step("audit", kept["id"], "above", lost, actor=AUDITOR)
         proposal = ledger.owner("propose_cap", 3.5, "less")["proposal"]
         ledger.owner("approve_cap", proposal, actor=OTTO)
         ledger.owner("freeze", "holiday")
@@ -254,6 +258,13 @@ def test_a_key_names_the_next_and_heads_before_it_still_hold(tmp_path: Path) -> 
         ledger.service = service
         ledger.claim()
         assert ledger.audited(receipt).problem is None
+        earlier = [SignedStatement.from_json(receipt)]
+        head = SignedStatement.from_json(service.head(ledger.name))
+        for key in (old.public, new.public):
+            assert audit_history(ledger.lines(), head, earlier, key).ok
+        assert audit_history(ledger.lines(), None, earlier, old.public).ok
+        # Whoever has the old key could write such a receipt, and a history to it.
+        assert not audit_history(ledger.lines(), None, earlier, new.public).ok
         other = rewritten(
             ledger.lines(),
             lambda _, record: record.update(key="00" * 32) if "signature" in record else None,
@@ -394,3 +405,54 @@ def test_a_claim_is_not_cancelled_while_its_data_set_is_behind(ledger: Ledger) -
     seen = [*lines[:at], json.dumps(record).encode(), *lines[at:]]
     problem = audit_history(rewritten(seen, lambda *_: None)).problem
     assert "cancelled that may have been begun" in str(problem)
+
+
+def test_a_public_key_must_have_signed_what_was_kept(ledger: Ledger) -> None:
+    ledger.claim()
+    lines, key = ledger.lines(), ledger.service.signer.public
+    head = SignedStatement.from_json(ledger.service.head(ledger.name))
+    other = Signer.fresh().public
+    assert audit_history(lines, head, key=key).ok
+    for kept in (None, head.statement.hash, head):
+        assert "signs nothing" in str(audit_history(lines, kept, key=other).problem)
+    for kept in (None, head.statement.hash):
+        assert "no head or receipt" in str(audit_history(lines, kept, key=key).problem)
+    with pytest.raises(InvalidInput, match="public key"):
+        audit_history(lines, head, key="nonsense")
+
+
+@cache
+def history() -> list[bytes]:
+    """Return the history of a data set without claims."""
+    with TemporaryDirectory() as folder, served(Path(folder) / "ledger.db") as service:
+        return Ledger(service).lines()
+
+
+@for_each("budget", ["1e99999999", "1e-99999999", "-1", "1/0", "0x1", "1" * 2000, 1, None])
+def test_a_budget_that_no_service_writes_ends_an_audit_at_once(budget: object) -> None:
+    lines = history()
+
+    def changed(seq: int, record: dict[str, Any]) -> None:
+        if seq == 0:
+            record["terms"]["currency"]["budgets"][3] = budget
+
+    assert "make no sense" in str(audit_history(rewritten(lines, changed)).problem)
+
+
+def test_an_event_that_is_too_long_to_be_priced_ends_an_audit(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replayed, "MAX_PRICING_SECONDS", 0.02)
+    leaves = tuple(ev.Poisson(0.01 + i * 1e-6, ev.Gaussian(1.0 + i * 1e-4)) for i in range(4000))
+
+    def changed(_: int, record: dict[str, Any]) -> None:
+        if record["type"] == "claim":
+            record["event"] = ev.Compose(leaves).to_json()
+
+    ledger.claim()
+    started = time.process_time()
+    audited = audit_history(rewritten(ledger.lines(), changed))
+    assert "too long to be priced" in str(audited.problem)
+    assert time.process_time() - started < 10.0
+    # What was set up for the end of one pricing is gone after it.
+    assert signal.getitimer(signal.ITIMER_VIRTUAL) == (0.0, 0.0)

@@ -23,6 +23,7 @@ from privplan.audit.budget_service.rotation import require_key
 from privplan.audit.budget_service.service import LedgerService
 from privplan.audit.budget_service.signer import SignedStatement, Signer
 from privplan.audit.budget_service.startup_check import require_consistent
+from privplan.audit.budget_service.tables import entries
 from privplan.audit.budget_service.witness import heads_in, witness
 from privplan.fl.ledger_client.connection import Connection
 
@@ -286,3 +287,49 @@ def test_a_witness_goes_on_with_a_history_that_acknowledges_what_was_lost(
                 assert (seen.problem, seen.restored) == (None, restored)
         assert lost.ledger.claim(SMALL)["state"] == "claimed"
     assert json.loads(state.read_text())["heads"][lost.ledger.name]
+
+
+def test_a_block_that_a_restored_backup_has_forgotten_is_there_again_with_its_charge(
+    lost: LostHistories,
+) -> None:
+    name = lost.ledger.name
+    with lost.served():
+        lost.ledger.owner("add_blocks", ["new"])
+        receipt = lost.ledger.claim(SMALL, begin=True, blocks=["new"])["receipt"]
+        exact = lost.ledger.balances()["new"]
+    shutil.copyfile(lost.backup, lost.path)
+    with lost.served() as service:
+        lost.present(receipt)
+        lost.acknowledge()
+        assert lost.ledger.balances()["new"] == exact
+        assert service.shown(name)["frozen"] is None
+        with pytest.raises(Refusal, match="exists"):
+            lost.ledger.owner("add_blocks", ["new"])
+        audited = lost.ledger.audited(receipt)
+        assert audited.problem is None
+        lines = lost.ledger.lines()
+        # An acknowledgement that leaves it out is contradicted.
+        bad = rewritten(lines, _without_new)
+        assert "less than was spent" in str(audit_history(bad).problem)
+    with lost.served():  # and its tables follow from the history
+        require_consistent(lost.ledger.service.database, lost.signer)
+
+
+def _without_new(_: int, record: dict[str, Any]) -> None:
+    if record["type"] == "restore":
+        del record["charged"]["new"]
+
+
+def test_a_column_of_hashes_agrees_with_no_lost_history(lost: LostHistories) -> None:
+    """Whoever can write the database must not hide that it was restored."""
+    (receipt,) = lost.lost(SMALL)
+    with lost.served():
+        lost.ledger.claim(MEDIUM)
+        service = lost.ledger.service
+        values = {"hash": receipt["hash"]}
+        service.wrote(
+            lambda each: each.execute(
+                entries.update().where(entries.c.seq == receipt["seq"]).values(**values)
+            )
+        )
+        assert not lost.present(receipt)["agrees"]

@@ -6,7 +6,6 @@ import json
 import socket
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,38 +22,17 @@ from privplan.fl.ledger_client.connection import Connection, LedgerRefused, Ledg
 from privplan.fl.running import run_claim
 
 from ..cases import for_each
-from .ledger_services import ANA, LAPLACE, OTTO, SMALL, TRAINING, Ledger, answering, served, token
-
-WARD: dict[str, dict[str, Any]] = {
-    "run": {"system": "uldp-avg", "rounds": 2},
-    "data": {"name": "breast-cancer", "users": 40, "silos": 3},
-    "privacy": {"epsilon": 2.0, "delta": 1e-6},
-}
-
-
-@dataclass
-class Site:
-    """A ledger that answers, the tokens that open it, and the configuration of a run."""
-
-    ledger: Ledger
-    url: str
-    tokens: dict[str, str]
-    ward: dict[str, dict[str, Any]]
+from .ledger_services import ANA, LAPLACE, OTTO, SMALL, TRAINING
+from .ledger_site import WARD, Site, open_site
 
 
 @pytest.fixture
 def site(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Site]:
-    with (
-        served(tmp_path_factory.mktemp("ledger") / "ledger.db") as service,
-        answering(service) as url,
-    ):
-        ledger = Ledger(service)
-        issued = {"ana": token(service, "ana", "analyst"), "aud": token(service, "aud", "auditor")}
-        monkeypatch.setenv("PRIVPLAN_LEDGER_TOKEN", issued["ana"])
-        table = {"url": url, "data_set": ledger.name, "project": "sepsis"}
-        yield Site(ledger, url, issued, {**WARD, "ledger": table})
+    with open_site(tmp_path_factory.mktemp("ledger")) as opened:
+        monkeypatch.setenv("PRIVPLAN_LEDGER_TOKEN", opened.tokens["ana"])
+        yield opened
 
 
 def test_an_odometer_spends_from_the_ledger(site: Site) -> None:

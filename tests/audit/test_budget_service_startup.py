@@ -46,8 +46,8 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Signer]:
         ledger.claim(SMALL, begin=True, blocks=["a"])
         done = ledger.claim(SMALL, begin=True)["id"]
         ledger.step("release", done, "ab" * 32)
-        event = service.audit_price(done, LAPLACE.to_json(), AUDITOR)
-        ledger.step("audit", done, "above", *event, actor=AUDITOR)
+        loss = service.audited_loss(done, LAPLACE.to_json(), AUDITOR)
+        ledger.step("audit", done, "above", loss, actor=AUDITOR)
         ledger.claim(SMALL, data_set="image", actor=EVE, blocks=["a"])
         service.present(name, lost[1])
     return path, signer
@@ -117,6 +117,13 @@ def test_what_is_too_long_to_be_added_up_is_priced_by_the_terms_of_its_history(
         "delete from presented where acknowledged = 0",
         "update presented set acknowledged = 1",
         "delete from presented where acknowledged = 1",
+        "update presented set acknowledged = 2 where acknowledged = 1",
+        """update presented set statement = replace(statement, '"balances": {"a": ["',
+           '"balances": {"a": ["1')""",
+        "update presented set statement = (select statement from presented limit 1)",
+        "update entry set hash = (select hash from entry where seq = 3) where seq = 4",
+        """update claim set answer = replace(answer, '"verdict":"above"', '"verdict":"holds"')
+           where state = 'audited'""",
     ],
 )
 def test_a_service_whose_tables_were_changed_does_not_start(

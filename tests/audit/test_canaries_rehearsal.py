@@ -24,16 +24,10 @@ from privplan.fl.canaries import (
 )
 from privplan.fl.canaries.rehearsal_settings import silos_of
 from privplan.fl.running.preparation import prepare
-from privplan.fl.settings.schema import (
-    DataSettings,
-    PrivacySettings,
-    RunSettings,
-    SecuritySettings,
-    Settings,
-    TrainingSettings,
-)
+from privplan.fl.settings import schema
 
 from ..cases import for_each
+from .rehearsals import VIEWS
 
 FAR = 4.9
 """Standard errors: a sound mean or variance is further off once in a million tests."""
@@ -54,13 +48,13 @@ def settings(
     clip=0.5,
 ):
     """Return settings of a small run."""
-    return Settings(
-        run=RunSettings(system=system, rounds=rounds),
-        data=DataSettings(name=data, users=40, silos=silos, allocation="uniform"),
-        privacy=PrivacySettings(
+    return schema.Settings(
+        run=schema.RunSettings(system=system, rounds=rounds),
+        data=schema.DataSettings(name=data, users=40, silos=silos, allocation="uniform"),
+        privacy=schema.PrivacySettings(
             neighbours=neighbours, epsilon=epsilon, noise_multiplier=noise, sampling_rate=rate
         ),
-        training=TrainingSettings(
+        training=schema.TrainingSettings(
             weighting=rule,
             clip=clip,
             local_rate=0.3,
@@ -69,7 +63,7 @@ def settings(
             batch=8,
             model="logistic",
         ),
-        security=SecuritySettings(aggregation=aggregation),
+        security=schema.SecuritySettings(aggregation=aggregation),
     )
 
 
@@ -132,18 +126,6 @@ def test_who_is_out_is_listed_and_has_no_records():
     assert federation.counts.tolist() == [[2, 1], [0, 0]]
     with pytest.raises(InvalidInput, match="table"):
         canary_federation(np.array([[0.5, 1.0]]))
-
-
-VIEWS = [
-    # observer, aggregation, rule, relation, shift times noise with three silos
-    ("model", "plain", "records", "add-remove", 1.0),
-    ("model", "masked", "uniform", "replace-one", 1.0),
-    ("server", "masked", "records", "add-remove", 1.0),
-    ("server", "plain", "records", "add-remove", math.sqrt(3.0)),
-    ("server", "plain", "uniform", "add-remove", 1.0),
-    ("silo", "plain", "uniform", "add-remove", math.sqrt(2.0 / 3.0)),
-    ("silo", "masked", "records", "replace-one", math.sqrt(3.0 / 2.0)),
-]
 
 
 @for_each(("observer", "aggregation", "rule", "relation", "times"), VIEWS)
@@ -268,7 +250,7 @@ def test_private_moments_are_left_out_and_the_noise_of_training_stays():
 
 
 def test_fedavg_claims_nothing_and_shows_everything():
-    own = replace(settings("fedavg"), privacy=PrivacySettings(unit=None))
+    own = replace(settings("fedavg"), privacy=schema.PrivacySettings(unit=None))
     rehearsal = rehearse(own, canaries=80, seed=1)
     assert rehearsal.event is None
     assert rehearsal.claimed is None
@@ -300,7 +282,7 @@ def test_silos_of_a_data_set_are_known_without_its_records(name, silos):
 
 def test_fedavg_clips_nothing_and_shows_every_unit():
     own = settings("fedavg", clip=math.inf)
-    seen = rehearse(replace(own, privacy=PrivacySettings(unit=None)), canaries=60, seed=1)
+    seen = rehearse(replace(own, privacy=schema.PrivacySettings(unit=None)), canaries=60, seed=1)
     assert seen.event is None
     mean = seen.observations.mean(axis=0)
     assert np.isfinite(seen.observations).all()

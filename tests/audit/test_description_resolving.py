@@ -6,6 +6,7 @@ import math
 from contextlib import suppress
 from decimal import Decimal
 from fractions import Fraction
+from typing import Any
 
 import pytest
 from hypothesis import assume, given, settings
@@ -37,52 +38,18 @@ def test_nothing_said_is_nothing_known() -> None:
 
 
 def test_all_that_is_stated_arrives() -> None:
-    run = resolved(
-        family="laplace",
-        noise_multiplier=1.1,
-        neighbours="zero-out",
-        unit="user",
-        delta=1e-5,
-        method="fixed-size",
-        batch=10,
-        records=1000,
-        users=100,
-        silos=5,
-        records_per_user=20,
-        clients_rate=0.5,
-        steps=50,
-        epochs=5,
-        microbatches=2,
-        accumulation=3,
-        restarts=4,
-        horizon_days=30,
-        renews_every_days=1,
-        releases=[{"what": "counts", "count": 2}],
-    )
-    assert run == RunSettings(
-        family="laplace",
-        noise_multiplier=1.1,
-        neighbours="zero-out",
-        unit="user",
-        delta=1e-5,
-        method="fixed-size",
-        rate=0.1,
-        batch=10,
-        records=1000,
-        users=100,
-        silos=5,
-        records_per_user=20,
-        clients_rate=0.5,
-        steps=50,
-        epochs=5.0,
-        steps_per_epoch=10,
-        microbatches=2,
-        accumulation=3,
-        restarts=4,
-        horizon_days=30.0,
-        renews_every_days=1.0,
-        releases=(ExtraRelease("counts", None, 2),),
-    )
+    stated: dict[str, Any] = {
+        **{"family": "laplace", "noise_multiplier": 1.1, "method": "fixed-size"},
+        **{"neighbours": "zero-out", "unit": "user", "delta": 1e-5},
+        **{"records": 1000, "users": 100, "silos": 5, "records_per_user": 20},
+        **{"batch": 10, "clients_rate": 0.5, "steps": 50, "epochs": 5},
+        **{"microbatches": 2, "accumulation": 3, "restarts": 4},
+        **{"horizon_days": 30, "renews_every_days": 1},
+    }
+    follows = {"rate": 0.1, "steps_per_epoch": 10}
+    releases = (ExtraRelease("counts", None, 2),)
+    run = resolved(**stated, releases=[{"what": "counts", "count": 2}])
+    assert run == RunSettings(**stated, **follows, releases=releases)
 
 
 @settings(max_examples=60, deadline=None)

@@ -15,7 +15,6 @@ from privplan.accountant.mechanisms.gram_noise import NoisyGram
 from privplan.accountant.mechanisms.gram_rows import gram_total
 from privplan.accountant.records import Reach, RoundIntent, RunOpen, Sampling
 from privplan.audit.derivation.round_facts import RoundFacts
-from privplan.audit.derivation.run_setting import RunSetting
 from privplan.audit.derivation.supported_event import attained_event, supported
 from privplan.audit.ledger import gram_facts
 from privplan.audit.ledger.entries import SpentIntent
@@ -24,7 +23,17 @@ from privplan.fl.observers.reaches import Route, reaches_of
 
 from ..cases import for_each
 from .grams import SIGMA, gram, gram_log, noisy
-from .ledgers import Records, audited, evidence, intents, opening, part, upper
+from .ledgers import (
+    SHARES_OF_FIVE_SILOS,
+    Records,
+    audited,
+    evidence,
+    intents,
+    opening,
+    part,
+    setting_of,
+    upper,
+)
 
 HONEST: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -98,36 +107,17 @@ def _facts(mechanism: NoisyGram, relation: str = "add-remove", **changes: Any) -
     return RoundFacts.of(SpentIntent(2, 1, replace(stated, **changes)))
 
 
-def _setting(records: Records, **changes: Any) -> RunSetting:
-    return replace(
-        RunSetting.of(next(one for one in records if isinstance(one, RunOpen))), **changes
-    )
-
-
 @for_each("relation", ["add-remove", "replace-one"])
 @for_each(
     ("aggregation", "observer", "shares"),
-    [
-        ("plain", "model", 5),
-        ("plain", "server", 1),
-        ("plain", "server+2", 1),
-        ("plain", "silo", 4),
-        ("plain", "silo-with-records", 4),
-        ("masked", "server", 5),
-        ("masked", "silo-with-records", 4),
-        ("masked", "server+1", 4),
-        ("masked", "server+2", 3),
-        ("masked", "server+2-with-records", 3),
-        ("masked", "server+3", 1),  # the masks are made for two
-        ("shares", "peer", 4),
-    ],
+    [*SHARES_OF_FIVE_SILOS, ("masked", "server+2-with-records", 3), ("shares", "peer", 4)],
 )
 def test_each_observer_by_hand(aggregation: str, observer: str, shares: int, relation: str) -> None:
     mechanism = noisy(relation, unit="user", rows=3)
     records = gram_log(
         mechanism, relation, aggregation=aggregation, colluders=2 * (aggregation == "masked")
     )
-    event = supported(_facts(mechanism, relation), _setting(records), observer)
+    event = supported(_facts(mechanism, relation), setting_of(records), observer)
     times = 2.0 if relation == "replace-one" else 1.0
     moved = {
         "add-remove": math.sqrt(1 + 3 * (1 - 1 / 3)),
@@ -142,7 +132,7 @@ def test_each_observer_by_hand(aggregation: str, observer: str, shares: int, rel
 @for_each("observer", ["model", "server", "silo", "silo-with-records", "server+2"])
 def test_of_laplace_noise_one_share_counts(observer: str) -> None:
     mechanism = noisy(family="laplace", bits=14, unit="user", rows=2)
-    event = supported(_facts(mechanism), _setting(gram_log(mechanism)), observer)
+    event = supported(_facts(mechanism), setting_of(gram_log(mechanism)), observer)
     assert event == ev.Laplace(mechanism.std / mechanism.gram.l1("add-remove"))
 
 
@@ -202,10 +192,10 @@ def test_a_promise_for_a_part_of_the_unit_is_that_of_exchanging_all_of_it() -> N
     moved = gram(rows=3).l2("replace-one")
     assert "sensitivity-below-facts" in {hazard.id for hazard in report.hazards}
     records = gram_log(mechanism, unit="record")
-    event = supported(_facts(mechanism), _setting(records), "model")
+    event = supported(_facts(mechanism), setting_of(records), "model")
     assert isinstance(event, ev.Gaussian)
     assert event.noise_multiplier == pytest.approx(mechanism.std / moved, rel=1e-6)
-    zeroed = supported(_facts(mechanism), _setting(records, neighbours="zero-out"), "model")
+    zeroed = supported(_facts(mechanism), setting_of(records, neighbours="zero-out"), "model")
     assert zeroed == event
 
 
@@ -223,7 +213,7 @@ def test_a_group_of_records_is_composed_of_single_ones() -> None:
 
 def _sigma(records: Records) -> float:
     kind = evidence(records).kinds[0]
-    event = supported(kind.facts, _setting(records), "model")
+    event = supported(kind.facts, setting_of(records), "model")
     assert isinstance(event, ev.Gaussian), event
     return event.noise_multiplier
 
@@ -251,7 +241,7 @@ def test_a_finer_grid_is_not_believed_and_a_coarser_one_is() -> None:
     assert _sigma(intents(noise=part(grid=0.0))(records)) == honest
     assert _sigma(intents(noise=part(grid=2.0**-40))(records)) == honest
     coarser = evidence(intents(noise=part(grid=0.01))(records)).kinds[0].facts
-    event = supported(coarser, _setting(records), "model")
+    event = supported(coarser, setting_of(records), "model")
     assert isinstance(event, ev.Gaussian)
     assert event.noise_multiplier < honest * 0.9999
 
@@ -403,7 +393,7 @@ def test_the_lower_end_is_below_the_number_and_near_it(name: str, relation: str)
 
 def test_where_nothing_is_sure_there_is_no_lower_end() -> None:
     mechanism = noisy(unit="user", rows=3)
-    setting = _setting(gram_log(mechanism))
+    setting = setting_of(gram_log(mechanism))
     assert attained_event(_facts(mechanism), setting) is None  # nothing was released
     records = gram_log(mechanism)
     kind = evidence(records).kinds[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +11,27 @@ import numpy as np
 
 import privplan as pp
 from privplan.accountant import events as ev
-from privplan.accountant.records import Reach, Sampling, Security
+from privplan.accountant.records import Sampling, Security
 from privplan.audit.budget import audit_budget
 from privplan.audit.edits import edits_of
 from privplan.audit.verify import verify
 from privplan.fl.log import append_post_processing
 
 from ..cases import for_each
-from .forging import Line, each, forged
+from .forging import Line, each, forged, in_part
 from .grams import gram, gram_log, noisy
-from .ledgers import also, audited, intents, masks, opening, upper, weighing, written
+from .ledgers import (
+    also,
+    assert_honest,
+    audited,
+    intents,
+    masks,
+    opening,
+    upper,
+    weighing,
+    written,
+)
+from .reaching import drawn_of, strange_reach
 
 HONEST: dict[str, Callable[[], Any]] = {
     "plain": lambda: gram_log(noisy()),
@@ -40,18 +52,11 @@ HONEST: dict[str, Callable[[], Any]] = {
 
 @for_each("name", list(HONEST))
 def test_an_honest_log_has_no_contradiction(tmp_path: Path, name: str) -> None:
-    folder = written(tmp_path / "run", HONEST[name]())
-    assert edits_of(folder) == ()
-    report = audit_budget(folder)
-    assert {hazard.id for hazard in report.hazards if hazard.severity == "error"} == set()
+    assert_honest(written(tmp_path / "run", HONEST[name]()))
 
 
 def in_gram(**fields: Any) -> Callable[[Line], object]:
     return lambda line: line["contribution"]["gram"].update(fields)
-
-
-def in_part(part: str, **fields: Any) -> Callable[[Line], object]:
-    return lambda line: line[part].update(fields)
 
 
 EDITS: dict[str, tuple[str, Callable[[Line], object]]] = {
@@ -152,22 +157,7 @@ def test_strange_protocols_and_reaches_never_raise_and_never_gain(seed: int) -> 
     records = gram_log(noisy(unit="user", rows=2))
     honest = upper(records)
 
-    def drawn(*options: Any) -> Any:
-        return options[int(rng.integers(len(options)))]
-
-    def reach() -> Reach:
-        return Reach(
-            drawn("sum", "each", "sum-less-own", "shuffled", "one-share", "nothing"),
-            holds=drawn("nothing", "part", "weights"),
-            colluders=drawn(0, 1, 4, 9),
-            dropouts=drawn(0, 1, 5),
-            knows_sample=drawn(False, True),
-            also=drawn((), ("sizes",), ("identities", "index-sets")),
-            users=drawn(None, 100),
-            dimensions=drawn(None, 39),
-            chosen=drawn(None, 3),
-        )
-
+    drawn = partial(drawn_of, rng)
     named = ("model", "server", "silo", "silo-with-records", "peer", "analyzer", "server+2")
     changes = also(
         opening(
@@ -181,7 +171,7 @@ def test_strange_protocols_and_reaches_never_raise_and_never_gain(seed: int) -> 
             ),
         ),
         intents(
-            reaches=drawn(None, {name: reach() for name in named if rng.random() < 0.5}),
+            reaches=drawn(None, {name: strange_reach(rng) for name in named if rng.random() < 0.5}),
             sampling=drawn(
                 Sampling(), Sampling("poisson", "user", 0.1, "server"), Sampling("shuffled", "user")
             ),

@@ -12,11 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from privplan.accountant import records
 from privplan.accountant.errors import InvalidInput
-from privplan.accountant.records import (
-    Randomness,
-    RoundAbort,
-)
 from privplan.audit.verify import verify
 from privplan.fl.log import BadLine, LogWriter, Sidecar
 from privplan.fl.log.append_file import AppendFile
@@ -32,7 +29,7 @@ from .logs import lost
 def test_a_resumed_log_goes_on(tmp_path: Path) -> None:
     folder = logs.small_log(tmp_path / "run", close=False)
     for recoveries in range(3):
-        writer, progress = LogWriter.resume(folder, randomness=Randomness("seeded"))
+        writer, progress = LogWriter.resume(folder, randomness=records.Randomness("seeded"))
         with writer:
             assert progress.recoveries == recoveries
             assert len(progress.intents) == 3 + recoveries
@@ -56,7 +53,7 @@ def test_progress_knows_all_that_was_spent(tmp_path: Path) -> None:
         first = writer.append(logs.intent(1))
         writer.append(logs.release(1, first))
         second = writer.append(logs.intent(2))
-        writer.append(RoundAbort(2, second, "error"))
+        writer.append(records.RoundAbort(2, second, "error"))
         third = writer.append(logs.intent(3))
     again, progress = LogWriter.resume(tmp_path / "run", randomness=logs.SECURE)
     assert progress.opened.run_id == opened.run_id

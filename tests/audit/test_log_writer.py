@@ -14,15 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from privplan.accountant import records
 from privplan.accountant.errors import InvalidInput
-from privplan.accountant.records import (
-    AuditResult,
-    Evaluation,
-    Head,
-    Record,
-    RoundAbort,
-    RunRecover,
-)
 from privplan.audit.verify import verify
 from privplan.fl.log import LogBroken, LogWriter, Sidecar
 from privplan.fl.log import append_file as disk_module
@@ -142,7 +135,7 @@ def test_what_is_on_the_disk_when_append_returns(
     log = writer._log._descriptor
     found: set[str] = set()
 
-    def append(record: Record) -> int:
+    def append(record: records.Record) -> int:
         synced.clear()
         seq = writer.append(record)
         if log in synced:
@@ -155,13 +148,13 @@ def test_what_is_on_the_disk_when_append_returns(
     sealed = writer.seal({"batch": 3})
     assert bool(synced) == (policy == "always")
     append(logs.release(1, seq, sealed))
-    append(RoundAbort(2, None, "refused"))
-    append(Evaluation(1, "declared-public", {"accuracy": "0.5"}))
+    append(records.RoundAbort(2, None, "refused"))
+    append(records.Evaluation(1, "declared-public", {"accuracy": "0.5"}))
     synced.clear()
     writer.settle()
     both = {log, writer._sealed._descriptor}
     assert set(synced) == (set() if policy == "never" else both)
-    append(AuditResult("claim", {}))
+    append(records.AuditResult("claim", {}))
     append(logs.closing())
     assert found == expected
     assert json.loads(logs.lines_of(tmp_path / "run")[0])["fsync"] == policy
@@ -175,7 +168,7 @@ def test_what_private_data_say_of_a_model_does_not_wait(
     writer.append(logs.opening())
     synced: list[int] = []
     monkeypatch.setattr(disk_module.os, "fsync", synced.append)
-    writer.append(Evaluation(1, "private", {"accuracy": "0.5"}))
+    writer.append(records.Evaluation(1, "private", {"accuracy": "0.5"}))
     assert synced == [writer._log._descriptor]
 
 
@@ -190,7 +183,7 @@ def test_a_recovery_is_on_the_disk_too(writer: LogWriter, monkeypatch: pytest.Mo
 
 
 @dataclass(frozen=True)
-class Stranger(Record):
+class Stranger(records.Record):
     """A record that is not in the vocabulary."""
 
     type = "stranger"  # type: ignore[misc]
@@ -201,16 +194,16 @@ class Stranger(Record):
     [
         (logs.opening(), "a second `run.open`"),
         (logs.release(1, 0), "no earlier line is an intent"),
-        (Head("ab", "cd"), "not a record that a run may append"),
-        (RunRecover(0, (), 1, logs.SECURE), "not a record that a run may append"),
+        (records.Head("ab", "cd"), "not a record that a run may append"),
+        (records.RunRecover(0, (), 1, logs.SECURE), "not a record that a run may append"),
         (Stranger(), "not a record that a run may append"),
-        (AuditResult("x", {"value": float("nan")}), "cannot stand in JSON"),
-        (AuditResult("x", {"value": object()}), "cannot stand in JSON"),
-        (AuditResult("x", {"inner": {2: "a", 10: "b"}}), "does not read back"),
+        (records.AuditResult("x", {"value": float("nan")}), "cannot stand in JSON"),
+        (records.AuditResult("x", {"value": object()}), "cannot stand in JSON"),
+        (records.AuditResult("x", {"inner": {2: "a", 10: "b"}}), "does not read back"),
     ],
 )
 def test_what_would_spoil_the_log_is_refused_and_not_written(
-    writer: LogWriter, record: Record, message: str
+    writer: LogWriter, record: records.Record, message: str
 ) -> None:
     before = (writer.folder / LOG).read_bytes()
     with pytest.raises(InvalidInput, match=message):
@@ -299,7 +292,7 @@ def test_a_failed_write_breaks_the_writer_for_good_and_the_run_can_be_resumed(
     # The disk is well again, and the writer is not.
     for attempt in (
         lambda: writer.append(logs.release(1, first)),
-        lambda: writer.append(RoundAbort(1, first, "error")),
+        lambda: writer.append(records.RoundAbort(1, first, "error")),
         lambda: writer.seal({"batch": 17}),
     ):
         with pytest.raises(LogBroken, match="takes no more records"):

@@ -11,19 +11,7 @@ from hypothesis import strategies as st
 
 import privplan as pp
 from privplan.accountant import events as ev
-from privplan.accountant.records import (
-    Claim,
-    Contribution,
-    Noise,
-    Planned,
-    Population,
-    RoundIntent,
-    RoundRelease,
-    RunClose,
-    RunOpen,
-    Sampling,
-    Security,
-)
+from privplan.accountant import records
 from privplan.audit.budget import Ledger
 from privplan.audit.derivation.protocol_consistency import contradictions
 from privplan.audit.evidence import round_kinds
@@ -57,12 +45,12 @@ def scheduled(
     seen = {"model": ev.Repeat(most, ROUND)}
     proven = pp.account(seen["model"], delta=DELTA, neighbours=neighbours).epsilon.upper
     lines: Records = [
-        RunOpen(
+        records.RunOpen(
             "run-1",
             "scheduled",
-            Claim(unit, neighbours, DELTA, proven),  # type: ignore[arg-type]
-            Planned(planned, dict(seen), most),
-            Population(ledgers.USERS, SILOS, 1000),
+            records.Claim(unit, neighbours, DELTA, proven),  # type: ignore[arg-type]
+            records.Planned(planned, dict(seen), most),
+            records.Population(ledgers.USERS, SILOS, 1000),
             ledgers.SECURE,
         )
     ]
@@ -71,19 +59,19 @@ def scheduled(
         noise = noises[number - 1] if noises else NOISE
         share = math.nextafter(noise * CLIP / math.sqrt(shares), 9.0)
         lines.append(
-            RoundIntent(
+            records.RoundIntent(
                 number,
                 "train",
                 ev.Gaussian(noise),
-                Contribution(CLIP, "l2", clipped),  # type: ignore[arg-type]
-                Noise("gaussian", noise * CLIP, shares, share, 0, 1, 2.0**-30),
+                records.Contribution(CLIP, "l2", clipped),  # type: ignore[arg-type]
+                records.Noise("gaussian", noise * CLIP, shares, share, 0, 1, 2.0**-30),
                 2 * CLIP,
                 silos=silos,
             )
         )
         lines.append(ledgers.release(number, len(lines) - 1, lines[-1].noise))
     if close:
-        end = RunClose(
+        end = records.RunClose(
             len(schedule), "finished", seen, {"model": proven}, DELTA, "gdp"
         )  # as a run states it: of one silo
         lines.append(end)
@@ -92,8 +80,8 @@ def scheduled(
 
 def shared(lines: Records, fewest: int = 3, colluders: int = 0) -> Records:
     """Return a log whose silos sum by additive shares, in groups of at least `fewest`."""
-    protocol = Security("additive-shares", SILOS, fewest, ring_bits=64, colluders=colluders)
-    return changed(lines, RunOpen, aggregation="shares", security=protocol)
+    protocol = records.Security("additive-shares", SILOS, fewest, ring_bits=64, colluders=colluders)
+    return changed(lines, records.RunOpen, aggregation="shares", security=protocol)
 
 
 def upper(lines: Records, observer: str = "model") -> float:
@@ -161,13 +149,15 @@ def test_every_round_counts_where_a_unit_may_lie_in_several_silos(
 @for_each(
     "sampling",
     [
-        Sampling("fixed-size", "record", 0.5, "server", 50, 100),
-        Sampling("poisson", "user", 0.5, "server"),
-        Sampling("poisson", "record", 0.5, "silos", chosen_by="all-silos"),
+        records.Sampling("fixed-size", "record", 0.5, "server", 50, 100),
+        records.Sampling("poisson", "user", 0.5, "server"),
+        records.Sampling("poisson", "record", 0.5, "silos", chosen_by="all-silos"),
     ],
     ids=["fixed-size", "of-users", "chosen-together"],
 )
-def test_a_sample_that_depends_on_several_silos_is_of_every_round(sampling: Sampling) -> None:
+def test_a_sample_that_depends_on_several_silos_is_of_every_round(
+    sampling: records.Sampling,
+) -> None:
     lines = scheduled(list(SCHEDULES["disjoint"]), unit="record", clipped="record")
     (counted,) = evidence(intents(sampling=sampling)(lines)).of_units
     assert sum(counted.counts) == 4
@@ -225,7 +215,7 @@ def with_one_share(lines: Records, *numbers: int) -> Records:
     """Return a log in whose rounds of these numbers one share of the noise arrived."""
     return [
         replace(line, shares=1)
-        if isinstance(line, RoundRelease) and line.round in numbers
+        if isinstance(line, records.RoundRelease) and line.round in numbers
         else line
         for line in lines
     ]
@@ -301,7 +291,7 @@ def test_a_schedule_that_is_written_into_another_log_gains_nothing() -> None:
     # Rounds of all five silos, said to be of other ones each: their shares say otherwise.
     honest = scheduled([None] * 4)
     several = iter([(0, 1, 2), (1, 2, 3), (2, 3, 4), (0, 3, 4)])
-    forged = changed(honest, RoundIntent, silos=lambda _: next(several))
+    forged = changed(honest, records.RoundIntent, silos=lambda _: next(several))
     assert math.isinf(upper(forged))
     # Of all silos by name, they are what they were.
     named = intents(silos=tuple(range(SILOS)))(honest)
@@ -381,7 +371,7 @@ def divided(schedule: Schedule, constants: tuple[float, ...]) -> Records:
     following = iter(constants)
     return changed(
         scheduled(schedule),
-        RoundRelease,
+        records.RoundRelease,
         normaliser=lambda old: replace(old, value=next(following)),
     )
 

@@ -13,9 +13,8 @@ import pytest
 from privplan.accountant import events as ev
 from privplan.accountant.mechanisms import NoisyProduct, RoundDescription
 from privplan.accountant.mechanisms.product_rows import ProductRows, basis_steps
-from privplan.accountant.records import Noise, Reach, RoundIntent, RunOpen, Sampling, Weights
+from privplan.accountant.records import Noise, RoundIntent, RunOpen, Sampling, Weights
 from privplan.audit.derivation.round_facts import RoundFacts, unusable
-from privplan.audit.derivation.run_setting import RunSetting
 from privplan.audit.derivation.supported_event import supported
 from privplan.audit.ledger import product_facts
 from privplan.audit.ledger.entries import SpentIntent
@@ -23,8 +22,18 @@ from privplan.audit.ledger.product_facts import least_grid, moved_by_unit, produ
 from privplan.fl.observers.reaches import Route, reaches_of
 
 from ..cases import for_each
-from .ledgers import Records, audited, intents, opening, part, releases, upper
+from .ledgers import (
+    SHARES_OF_FIVE_SILOS,
+    audited,
+    intents,
+    opening,
+    part,
+    releases,
+    setting_of,
+    upper,
+)
 from .products import noisy, product_log
+from .reaching import drawn_of, strange_reach
 
 HONEST: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -92,29 +101,8 @@ def intent_of(mechanism: NoisyProduct, relation: str = "add-remove") -> RoundInt
     return mechanism.intent(RoundDescription(1, "release"), relation)
 
 
-def setting_of(records: Records, **changes: Any) -> RunSetting:
-    return replace(
-        RunSetting.of(next(one for one in records if isinstance(one, RunOpen))), **changes
-    )
-
-
 @for_each("relation", ["add-remove", "replace-one"])
-@for_each(
-    ("aggregation", "observer", "shares"),
-    [
-        ("plain", "model", 5),
-        ("plain", "server", 1),
-        ("plain", "server+2", 1),
-        ("plain", "silo", 4),
-        ("plain", "client", 4),
-        ("plain", "silo-with-records", 4),
-        ("masked", "server", 5),
-        ("masked", "silo-with-records", 4),
-        ("masked", "server+1", 4),
-        ("masked", "server+2", 3),
-        ("masked", "server+3", 1),  # the masks are made for two
-    ],
-)
+@for_each(("aggregation", "observer", "shares"), [*SHARES_OF_FIVE_SILOS, ("plain", "client", 4)])
 def test_each_observer_by_hand(aggregation: str, observer: str, shares: int, relation: str) -> None:
     mechanism = noisy(relation)
     records = product_log(
@@ -328,20 +316,8 @@ def test_strange_reaches_never_raise_and_never_gain(seed: int) -> None:
     records = product_log(noisy(), aggregation="masked")
     honest = {name: upper(records, name) for name in ("model", "server", "silo", "client")}
 
-    def drawn(*options: Any) -> Any:
-        return options[int(rng.integers(len(options)))]
-
-    def reach() -> Reach:
-        return Reach(
-            drawn("sum", "each", "sum-less-own", "shuffled", "one-share", "nothing"),
-            holds=drawn("nothing", "part", "weights"),
-            colluders=drawn(0, 1, 4, 9),
-            dropouts=drawn(0, 1, 5),
-            knows_sample=drawn(False, True),
-        )
-
-    stated = {name: reach() for name in honest if rng.random() < 0.6}
-    keyed = opening(security=lambda one: replace(one, key_bits=drawn(0, 512, 3072)))
+    stated = {name: strange_reach(rng) for name in honest if rng.random() < 0.6}
+    keyed = opening(security=lambda one: replace(one, key_bits=drawn_of(rng, 0, 512, 3072)))
     changed = keyed(intents(reaches=stated)(records))
     for name, least in honest.items():
         assert upper(changed, name) >= least * (1 - 1e-12)

@@ -13,8 +13,8 @@ from privplan.audit.edits import edits_of
 from privplan.audit.verify import verify
 
 from ..cases import for_each
-from .forging import Line, each, forged
-from .ledgers import Records, written
+from .forging import Line, each, forged, in_part
+from .ledgers import Records, assert_honest, written
 from .products import noisy, product_log, utility_log
 
 ENTRIES = {"unit": "entry", "largest_change": 0.7}
@@ -49,18 +49,11 @@ HONEST: dict[str, Callable[[], Records]] = {
 
 @for_each("name", list(HONEST))
 def test_an_honest_log_has_no_contradiction(tmp_path: Path, name: str) -> None:
-    folder = written(tmp_path / "run", HONEST[name]())
-    assert edits_of(folder) == ()
-    report = audit_budget(folder)
-    assert {hazard.id for hazard in report.hazards if hazard.severity == "error"} == set()
+    assert_honest(written(tmp_path / "run", HONEST[name]()))
 
 
 def in_product(**changes: Any) -> Callable[[Line], object]:
     return lambda line: line["contribution"]["product"].update(changes)
-
-
-def in_part(part: str, **changes: Any) -> Callable[[Line], object]:
-    return lambda line: line[part].update(changes)
 
 
 Edited = tuple[Callable[[], Records], str, Callable[[Line], object]]

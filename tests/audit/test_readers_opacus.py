@@ -28,6 +28,7 @@ from privplan.audit.readers.torch_archive import pickled_member
 
 from ..cases import for_each
 from .damaged import damaged, read_or_refused
+from .reader_samples import archive_of
 
 torch = pytest.importorskip("torch")
 
@@ -413,15 +414,6 @@ def test_damaged_tensors_are_not_noticed() -> None:
     assert read(bytes(content)) == USUAL
 
 
-def archive(members: dict[str, bytes], method: int = zipfile.ZIP_STORED) -> bytes:
-    """Return a zip archive."""
-    stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w", method) as target:
-        for name, content in members.items():
-            target.writestr(name, content)
-    return stream.getvalue()
-
-
 STATE: Final = pickle.dumps({"history": HISTORY, "mechanism": "rdp"}, protocol=2)
 
 
@@ -434,36 +426,36 @@ STATE: Final = pickle.dumps({"history": HISTORY, "mechanism": "rdp"}, protocol=2
 )
 def test_archives_have_one_pickle(members: dict[str, bytes], says: str) -> None:
     with pytest.raises(InvalidInput, match=says):
-        opacus.read(archive(members), "run.pt")
+        opacus.read(archive_of(members), "run.pt")
 
 
 def test_archives_that_unpack_to_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch_archive, "MAX_PICKLE_BYTES", 2**20)
-    bomb = archive({"a/data.pkl": bytes(2**22)}, zipfile.ZIP_DEFLATED)
+    bomb = archive_of({"a/data.pkl": bytes(2**22)}, zipfile.ZIP_DEFLATED)
     assert len(bomb) < 2**14
     with pytest.raises(InvalidInput, match="larger than 1 MiB"):
         opacus.read(bomb, "run.pt")
     monkeypatch.setattr(torch_archive, "MAX_DIRECTORY_BYTES", 2**12)
-    many = archive({"a/data.pkl": STATE} | {f"a/{index}": b"" for index in range(200)})
+    many = archive_of({"a/data.pkl": STATE} | {f"a/{index}": b"" for index in range(200)})
     with pytest.raises(InvalidInput, match="directory"):
         opacus.read(many, "run.pt")
 
 
 @for_each("method", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
 def test_archives_are_packed_as_torch_packs_them(method: int) -> None:
-    assert read(archive({"a/data.pkl": STATE}, zipfile.ZIP_DEFLATED)) == USUAL
+    assert read(archive_of({"a/data.pkl": STATE}, zipfile.ZIP_DEFLATED)) == USUAL
     with pytest.raises(InvalidInput, match="packs it in a way"):
-        opacus.read(archive({"a/data.pkl": STATE}, method), "run.pt")
+        opacus.read(archive_of({"a/data.pkl": STATE}, method), "run.pt")
 
 
 @for_each("cut", [10, 30, 60])
 def test_archives_that_are_cut_off(cut: int) -> None:
     with pytest.raises(InvalidInput, match="none that can be read"):
-        opacus.read(archive({"a/data.pkl": STATE})[:-cut], "run.pt")
+        opacus.read(archive_of({"a/data.pkl": STATE})[:-cut], "run.pt")
 
 
 FILES: Final = [way(checkpoint(Accountant(SCHEDULE))) for way in WAYS.values()] + [
-    archive({"a/data.pkl": STATE}),
+    archive_of({"a/data.pkl": STATE}),
     STATE,
     pickle.dumps(Accountant(HISTORY).state_dict(), protocol=0),
     json.dumps({"accountant": Accountant(SCHEDULE).state_dict()}).encode(),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import io
 import json
 import os
 import pickle
@@ -23,7 +22,7 @@ from privplan.audit.readers import recognition
 from privplan.audit.readers.torch_archive import LEGACY_MAGIC, LEGACY_PROTOCOL
 from privplan.fl.log.hash_chain import START, chained
 
-from .reader_samples import OPAKE_STATE, SAMPLES, flower_state, svt_budget
+from .reader_samples import OPAKE_STATE, SAMPLES, archive_of, flower_state, svt_budget
 
 FORMATS = {
     "flower": "Flower accountant state",
@@ -245,14 +244,6 @@ def test_misspelt_and_broken_tables_are_descriptions() -> None:
         assert named in str(refusal.value)
     other = b"sigma = 1.1\nq = 0.1\n[scheduler]\nlr = 3\n"
     assert recognition.read_content(other, "run.ini").format == "configuration"
-
-
-def archive_of(members: dict[str, bytes], method: int = zipfile.ZIP_STORED) -> bytes:
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", method) as archive:
-        for name, content in members.items():
-            archive.writestr(name, content)
-    return file.getvalue()
 
 
 def test_of_an_archive_only_the_pickle_is_read(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from privplan.fl.running.checkpoint import MODEL_FILE, MODELS_FOLDER, Checkpoint
 from privplan.fl.settings.toml_file import parse
 
 from ..cli.killing import at_each_write, attempt
+from ..cli.runs import NOISY_TRAINING
 from . import forging
 
 pytestmark = pytest.mark.skipif(
@@ -30,7 +31,8 @@ pytestmark = pytest.mark.skipif(
     reason="runs need the extra `fl`",
 )
 
-CONFIG = """\
+CONFIG = (
+    """\
 [run]
 system = "uldp-avg"
 rounds = 3
@@ -38,15 +40,13 @@ rounds = 3
 name = "breast-cancer"
 users = 6
 silos = 3
-[privacy]
-noise_multiplier = 5.0
-[training]
-local_rate = 0.1
-local_epochs = 1
-batch = 64
+"""
+    + NOISY_TRAINING
+    + """\
 [log]
 save_models = true
 """
+)
 
 
 @pytest.fixture(scope="module")

@@ -43,24 +43,17 @@ def made(folder: Path, algorithm: str = "power", rounds: int = 3, **table: Any) 
     from privplan.fl.fedpower.settings import FedPowerSettings
     from privplan.fl.running.preparation import prepare
     from privplan.fl.running.session import execute
-    from privplan.fl.settings.schema import (
-        NO_TRAINING,
-        DataSettings,
-        PrivacySettings,
-        RunSettings,
-        SecuritySettings,
-        Settings,
-    )
+    from privplan.fl.settings import schema
 
     masked = algorithm in ("private", "utility")
-    settings = Settings(
-        run=RunSettings(system=f"fedpower-{algorithm}", rounds=rounds, seed=11),
-        data=DataSettings(name="digits", users=100, silos=4),
-        privacy=PrivacySettings(
+    settings = schema.Settings(
+        run=schema.RunSettings(system=f"fedpower-{algorithm}", rounds=rounds, seed=11),
+        data=schema.DataSettings(name="digits", users=100, silos=4),
+        privacy=schema.PrivacySettings(
             unit="record", noise_multiplier=5.0, observers=("model", "server", "client")
         ),
-        training=NO_TRAINING,
-        security=SecuritySettings(aggregation="masked" if masked else "plain"),
+        training=schema.NO_TRAINING,
+        security=schema.SecuritySettings(aggregation="masked" if masked else "plain"),
         table=FedPowerSettings(**{"rank": 4, "row_norm": 4.0, **table}),
     )
     folder.mkdir()

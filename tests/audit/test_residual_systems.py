@@ -31,23 +31,18 @@ def made(folder: Path, system: str = "uldp-avg", aggregation: str = "plain", rou
     """Make a small run, and return its folder."""
     from privplan.fl.running.preparation import prepare
     from privplan.fl.running.session import execute
-    from privplan.fl.settings.schema import (
-        DataSettings,
-        PrivacySettings,
-        RunSettings,
-        SecuritySettings,
-        Settings,
-        TrainingSettings,
-    )
+    from privplan.fl.settings import schema
 
-    settings = Settings(
-        run=RunSettings(system=system, rounds=rounds, seed=11),
-        data=DataSettings(name="breast-cancer", users=9, silos=3),
-        privacy=PrivacySettings(noise_multiplier=5.0, group=4 if system == "uldp-group" else 1),
-        training=TrainingSettings(
+    settings = schema.Settings(
+        run=schema.RunSettings(system=system, rounds=rounds, seed=11),
+        data=schema.DataSettings(name="breast-cancer", users=9, silos=3),
+        privacy=schema.PrivacySettings(
+            noise_multiplier=5.0, group=4 if system == "uldp-group" else 1
+        ),
+        training=schema.TrainingSettings(
             clip=0.1, local_rate=0.1, global_rate=2.0, local_epochs=1, batch=64, model="logistic"
         ),
-        security=SecuritySettings(aggregation=aggregation),  # type: ignore[arg-type]
+        security=schema.SecuritySettings(aggregation=aggregation),  # type: ignore[arg-type]
     )
     folder.mkdir()
     with LogWriter.create(folder, fsync="never") as writer:

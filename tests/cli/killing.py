@@ -16,7 +16,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +94,16 @@ def at_each_write(config: Path, folder: Path) -> list[dict[str, Any]]:
     whole, left = folder / "whole", left_by_kills(config, folder)
     tried = [{"folder": str(copy), "killed": 1, "refused": refusal(config, copy)} for copy in left]
     return [*tried, {"folder": str(whole), "killed": 0, "refused": ""}]
+
+
+def gone_on(tried: Sequence[Mapping[str, Any]], least: int) -> list[Path]:
+    """Return the folders of the runs that went on; the others were closed, and files still there.
+
+    `least` is how many tries there are at least.
+    """
+    assert len(tried) > least
+    assert all("is closed" in each["refused"] for each in tried if each["refused"])
+    return [Path(each["folder"]) for each in tried if not each["refused"]]
 
 
 def refusal(config: Path, folder: Path) -> str:

@@ -10,6 +10,15 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 DATA = Path(os.environ.get("PRIVPLAN_DATA", ROOT / ".." / "shared" / "data"))
 
+NOISY_TRAINING = """\
+[privacy]
+noise_multiplier = 5.0
+[training]
+local_rate = 0.1
+local_epochs = 1
+batch = 64
+"""
+
 CONFIG = """\
 [run]
 system = "{system}"

@@ -10,28 +10,16 @@ from pathlib import Path
 import pytest
 
 from privplan.accountant.claims import table as tables
-from privplan.accountant.claims.table import Claim
 from privplan.audit import demos
 from privplan.audit.attack import example_runs
 from privplan.audit.measurement import ExampleResult
 from privplan.cli.cache import measured_rows
 from privplan.cli.reports.claims import runs_text
 
+from ..accountant.test_claims_rule import EXAMPLE
 from .conftest import Run
 
-CLAIM = Claim(
-    system="disco",
-    setting="a setting",
-    unit="user",
-    neighbours="replace-one",
-    observer="peer",
-    claimed=1.0,
-    delta=1e-5,
-    proven=2.0,
-    lower=1.5,
-    why="It is so.",
-    source="A program",
-)
+CLAIM = replace(EXAMPLE, observer="peer", claimed=1.0, proven=2.0, lower=1.5)
 
 RESULT = ExampleResult(
     paper="disco",

@@ -26,7 +26,7 @@ def test_every_topic_of_the_help_exists(run: Run) -> None:
         "run",
     }
     general |= {"attack", "log", "statistics", "check", "causes", "opacus", "dp-sgd", "events"}
-    general |= {"ledger", "matrix", "models", "network", "scores", "tables", "words"}
+    general |= {"ledger", "libraries", "matrix", "models", "network", "scores", "tables", "words"}
     assert set(topics.TOPICS) == general | {"uldp-fl", "flame", "disco", "fedpower", "delm"}
     helped = "".join(run("explain", "--help").out.split())  # a line may break at a hyphen
     assert ",".join(topics.TOPICS) in helped
@@ -74,6 +74,7 @@ def test_an_unknown_topic_suggests_the_nearest(typed: str, meant: str, refused: 
         ("sampling", "client-sampling"),
         ("engines", "profile privacy_profile"),
         ("events", "tuning"),
+        ("libraries", "mlflow tensorboard wandb metrics run-log local-dp"),
         ("risk", "mu f-dp fdp"),
         ("matrix", "blt bandmf dp-ftrl tree banded correlated matrix-gaussian balls-in-bins"),
         ("engines", "rdp gdp zcdp renyi curves curve pld"),

@@ -23,8 +23,10 @@ from privplan.fl.running.checkpoint import MODEL_FILE, Checkpoint
 
 from .conftest import Run
 from .killing import at_each_write, left_by_kills
+from .runs import NOISY_TRAINING
 
-CONFIG = """\
+CONFIG = (
+    """\
 [run]
 system = "uldp-avg"
 rounds = 2
@@ -32,13 +34,9 @@ rounds = 2
 name = "breast-cancer"
 users = 6
 silos = 2
-[privacy]
-noise_multiplier = 5.0
-[training]
-local_rate = 0.1
-local_epochs = 1
-batch = 64
 """
+    + NOISY_TRAINING
+)
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="kills need fork"),

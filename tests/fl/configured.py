@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pytest
+
+from privplan.accountant.errors import PrivplanError
 from privplan.fl.declarations.packages import built_in
 from privplan.fl.settings.schema import Settings
 from privplan.fl.settings.toml_file import parse
@@ -42,3 +47,16 @@ def written(system: str, **tables: dict[str, str]) -> bytes:
 
 def read(system: str, **tables: dict[str, str]) -> Settings:
     return parse(written(system, **tables), "run.toml")
+
+
+def read_lines(usual: dict[str, str], tables: dict[str, str]) -> Settings:
+    """Return what a file of these tables says; `tables` take the place of usual ones."""
+    text = "".join(f"[{name}]\n{lines}\n" for name, lines in {**usual, **tables}.items())
+    return parse(text.encode(), "run.toml")
+
+
+def assert_refused(written: Callable[[], object], what: str) -> None:
+    """What is written is refused with these words, and with a way out."""
+    with pytest.raises(PrivplanError, match=what) as caught:
+        written()
+    assert caught.value.next_step

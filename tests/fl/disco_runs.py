@@ -13,19 +13,12 @@ from privplan.accountant.odometer import Odometer
 from privplan.accountant.randomness import Streams
 from privplan.fl.disco.settings import DiscoSettings
 from privplan.fl.disco.system import Disco, disco
-from privplan.fl.settings.schema import (
-    DataSettings,
-    PrivacySettings,
-    RunSettings,
-    SecuritySettings,
-    Settings,
-    TrainingSettings,
-)
+from privplan.fl.settings import schema
 from privplan.fl.settings.toml_file import parse
 
 from .conftest import Log, Plain, make_federation
 
-TRAINING: Final = TrainingSettings(
+TRAINING: Final = schema.TrainingSettings(
     clip=0.25, local_rate=0.5, global_rate=2.0, local_epochs=2, batch=4, model="logistic"
 )
 
@@ -60,7 +53,7 @@ class Given:
     def initial(self) -> Any:
         return np.zeros(self.rows.shape[1])
 
-    def silo_deltas(self, parameters: Any, number: int) -> Any:  # noqa: ARG002
+    def silo_deltas(self, parameters: Any, number: int) -> Any:
         return self.rows.copy()
 
 
@@ -75,24 +68,24 @@ def settings(
     privacy: dict[str, Any] | None = None,
     training: dict[str, Any] | None = None,
     **table: Any,
-) -> Settings:
+) -> schema.Settings:
     """Return settings of DISCO's peers as a configuration would."""
     given = {"unit": unit, "neighbours": "replace-one", "observer": "peer", **(privacy or {})}
     if "epsilon" not in given:
         given = {"noise_multiplier": 3.0, **given}
     if unit == "record":
         table = {"divisor": 40, **table}
-    return Settings(
-        run=RunSettings(system="disco", rounds=rounds),
-        data=DataSettings(name="breast-cancer", users=6, silos=silos),
-        privacy=replace(PrivacySettings(delta=1e-5), **given),
+    return schema.Settings(
+        run=schema.RunSettings(system="disco", rounds=rounds),
+        data=schema.DataSettings(name="breast-cancer", users=6, silos=silos),
+        privacy=replace(schema.PrivacySettings(delta=1e-5), **given),
         training=replace(TRAINING, **(training or {})),
-        security=SecuritySettings(aggregation=aggregation, colluders=colluders),  # type: ignore[arg-type]
+        security=schema.SecuritySettings(aggregation=aggregation, colluders=colluders),  # type: ignore[arg-type]
         table=DiscoSettings(noise=noise, **table),  # type: ignore[arg-type]
     )
 
 
-def built(own: Settings, *, rows: Any = None, local: type[Plain] = Plain) -> Disco:
+def built(own: schema.Settings, *, rows: Any = None, local: type[Plain] = Plain) -> Disco:
     """Return the system, which trains on a tiny federation, or is given its peers' updates."""
     silos = own.data.silos
     assert silos is not None
@@ -162,6 +155,6 @@ def text(*without: str, **tables: dict[str, str]) -> str:
     )
 
 
-def configuration(*without: str, **tables: dict[str, str]) -> Settings:
+def configuration(*without: str, **tables: dict[str, str]) -> schema.Settings:
     """Return what a file says; see `text`."""
     return parse(text(*without, **tables).encode(), "run.toml")

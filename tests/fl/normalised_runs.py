@@ -22,20 +22,14 @@ from privplan.fl.running.preparation import prepare, randomness
 from privplan.fl.running.resumption import require_resumable
 from privplan.fl.running.run_records import RunResult
 from privplan.fl.running.session import execute
-from privplan.fl.settings.schema import (
-    DataSettings,
-    PrivacySettings,
-    RunSettings,
-    Settings,
-    TrainingSettings,
-)
+from privplan.fl.settings import schema
 from privplan.fl.training.metrics import measured
 
-SMALL = Settings(
-    run=RunSettings(system="uldp-avg", rounds=2),
-    data=DataSettings(name="breast-cancer", users=6, silos=2, normalisation="private"),
-    privacy=PrivacySettings(noise_multiplier=5.0, normalisation_noise=3.0),
-    training=TrainingSettings(
+SMALL = schema.Settings(
+    run=schema.RunSettings(system="uldp-avg", rounds=2),
+    data=schema.DataSettings(name="breast-cancer", users=6, silos=2, normalisation="private"),
+    privacy=schema.PrivacySettings(noise_multiplier=5.0, normalisation_noise=3.0),
+    training=schema.TrainingSettings(
         clip=0.1,
         local_rate=0.1,
         global_rate=2.0,
@@ -49,20 +43,20 @@ SMALL = Settings(
 LOST = "cut off while it released the moments"
 
 
-def changed(own: Settings = SMALL, **tables: Mapping[str, object]) -> Settings:
+def changed(own: schema.Settings = SMALL, **tables: Mapping[str, object]) -> schema.Settings:
     """Return settings with some keys changed, by table."""
     new = {name: replace(getattr(own, name), **keys) for name, keys in tables.items()}
     return replace(own, **new)  # type: ignore[arg-type]
 
 
-def started(settings: Settings, folder: Path, recorder: Any = None) -> RunResult:
+def started(settings: schema.Settings, folder: Path, recorder: Any = None) -> RunResult:
     """Make a whole run."""
     prepared = prepare(settings)
     with LogWriter.create(folder) as writer:
         return execute(prepared, folder, recorder(writer) if recorder else writer)
 
 
-def resumed(settings: Settings, folder: Path) -> RunResult:
+def resumed(settings: schema.Settings, folder: Path) -> RunResult:
     """Go on with a run that was cut off, as the command does: what does not belong is refused."""
     prepared = prepare(settings, segment=verify(folder).recoveries + 1)
     require_resumable(prepared, folder, progress_of(folder))

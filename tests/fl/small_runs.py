@@ -18,19 +18,13 @@ from privplan.fl.running.checkpoint import CHECKPOINT_FILE, MODEL_FILE, Checkpoi
 from privplan.fl.running.preparation import prepare, randomness
 from privplan.fl.running.run_records import RunResult
 from privplan.fl.running.session import execute
-from privplan.fl.settings.schema import (
-    DataSettings,
-    PrivacySettings,
-    RunSettings,
-    Settings,
-    TrainingSettings,
-)
+from privplan.fl.settings import schema
 
-SMALL = Settings(
-    run=RunSettings(system="uldp-avg", rounds=3),
-    data=DataSettings(name="breast-cancer", users=6, silos=2),
-    privacy=PrivacySettings(noise_multiplier=5.0),
-    training=TrainingSettings(
+SMALL = schema.Settings(
+    run=schema.RunSettings(system="uldp-avg", rounds=3),
+    data=schema.DataSettings(name="breast-cancer", users=6, silos=2),
+    privacy=schema.PrivacySettings(noise_multiplier=5.0),
+    training=schema.TrainingSettings(
         clip=0.1,
         local_rate=0.1,
         global_rate=2.0,
@@ -41,20 +35,20 @@ SMALL = Settings(
 )
 
 
-def changed(own: Settings = SMALL, **tables: Mapping[str, object]) -> Settings:
+def changed(own: schema.Settings = SMALL, **tables: Mapping[str, object]) -> schema.Settings:
     """Return settings with some keys changed, by table."""
     new = {name: replace(getattr(own, name), **keys) for name, keys in tables.items()}
     return replace(own, **new)  # type: ignore[arg-type]
 
 
-def started(settings: Settings, folder: Path, **more: Any) -> RunResult:
+def started(settings: schema.Settings, folder: Path, **more: Any) -> RunResult:
     """Make a whole run."""
     prepared = prepare(settings)
     with LogWriter.create(folder) as writer:
         return execute(prepared, folder, writer, **more)
 
 
-def resumed(settings: Settings, folder: Path, **more: Any) -> RunResult:
+def resumed(settings: schema.Settings, folder: Path, **more: Any) -> RunResult:
     """Go on with a run that was cut off."""
     prepared = prepare(settings, segment=verify(folder).recoveries + 1)
     writer, progress = LogWriter.resume(folder, randomness=randomness(settings))
@@ -127,7 +121,7 @@ class Failing:
 
 
 def interrupted(
-    settings: Settings,
+    settings: schema.Settings,
     folder: Path,
     *,
     after: int,

@@ -7,23 +7,17 @@ from typing import Any, Final
 
 import numpy as np
 
-from privplan.accountant.arrays import FloatArray, IntArray
+from privplan.accountant.arrays import FloatArray
 from privplan.accountant.mechanisms import NoisyGram
 from privplan.accountant.mechanisms.gram_row_grid import grid_rows
 from privplan.accountant.randomness import Streams
 from privplan.fl.data.federation import Federation
-from privplan.fl.settings.schema import (
-    NO_TRAINING,
-    DataSettings,
-    PrivacySettings,
-    RunSettings,
-    SecuritySettings,
-    Settings,
-)
-from privplan.fl.settings.toml_file import parse
+from privplan.fl.settings import schema
 from privplan.fl.statistics.settings import StatisticsSettings
 from privplan.fl.statistics.system import Statistics, statistics
 from privplan.fl.training.local_training import NoTraining
+
+from .configured import read_lines
 
 SIGMA: Final = 3.0
 
@@ -44,19 +38,19 @@ def settings(
     users: int = 6,
     rounds: int = 1,
     **table: Any,
-) -> Settings:
+) -> schema.Settings:
     """Return settings as a configuration would, for a federation of so many users and silos."""
     keys: dict[str, Any] = {"row_norm": 2.0, **UNITS[unit], **table}
-    own = PrivacySettings(unit=unit, delta=1e-3)  # type: ignore[arg-type]
+    own = schema.PrivacySettings(unit=unit, delta=1e-3)  # type: ignore[arg-type]
     given = privacy or {}
     if "epsilon" not in given:
         given = {"noise_multiplier": SIGMA, **given}
-    return Settings(
-        run=RunSettings(system="statistics", rounds=rounds),
-        data=DataSettings(name="breast-cancer", users=users, silos=silos),
+    return schema.Settings(
+        run=schema.RunSettings(system="statistics", rounds=rounds),
+        data=schema.DataSettings(name="breast-cancer", users=users, silos=silos),
         privacy=replace(own, **given),
-        training=NO_TRAINING,
-        security=SecuritySettings(**(security or {})),
+        training=schema.NO_TRAINING,
+        security=schema.SecuritySettings(**(security or {})),
         table=StatisticsSettings(**keys),
     )
 
@@ -114,12 +108,6 @@ def exact_sum(system: Statistics, silos: list[int] | None = None) -> list[int]:
     ]
 
 
-def wrapped(values: list[int]) -> IntArray:
-    """Return integers modulo 2^64, as signed words."""
-    words = [(value + 2**63) % 2**64 - 2**63 for value in values]
-    return np.array(words, np.int64)
-
-
 def steps_of(mechanism: NoisyGram, released: FloatArray) -> list[int]:
     """Return a release as the integers that it was made of; exact below 2^53."""
     scale = np.full(released.size, 4.0**mechanism.bits)
@@ -127,7 +115,7 @@ def steps_of(mechanism: NoisyGram, released: FloatArray) -> list[int]:
     return [int(value) for value in np.rint(released * scale)]
 
 
-def configuration(**tables: str) -> Settings:
+def configuration(**tables: str) -> schema.Settings:
     """Return what a file says: `run`, `data`, `privacy` and `statistics`, with other lines."""
     usual = {
         "run": 'system = "statistics"',
@@ -135,5 +123,4 @@ def configuration(**tables: str) -> Settings:
         "privacy": "noise_multiplier = 3.0",
         "statistics": "row_norm = 6.0",
     }
-    text = "".join(f"[{name}]\n{lines}\n" for name, lines in {**usual, **tables}.items())
-    return parse(text.encode(), "run.toml")
+    return read_lines(usual, tables)

@@ -83,7 +83,7 @@ class Summed(PrivateSystem):
             )
         return Round(moved, released)
 
-    def entering(self, parameters: Any, number: int) -> tuple[Any, ...]:  # noqa: ARG002
+    def entering(self, parameters: Any, number: int) -> tuple[Any, ...]:
         """Return rows, the silo of each, how many silos there are, and weights."""
         own = self.setup.federation
         return own.features.astype(np.float64), own.silo, own.silos

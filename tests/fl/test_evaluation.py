@@ -28,11 +28,13 @@ from privplan.fl.settings.schema import EvaluationSettings, Settings
 from privplan.fl.settings.toml_file import parse
 
 from ..cases import for_each
+from ..cli.runs import NOISY_TRAINING
 from .extras import needs
 from .small_runs import Stop, resumed, started
 from .test_datasets import tiny_cards
 
-BASE = """\
+BASE = (
+    """\
 [run]
 system = "uldp-avg"
 rounds = 2
@@ -42,15 +44,13 @@ name = "{name}"
 {data}
 users = 5
 silos = 2
-[privacy]
-noise_multiplier = 5.0
-[training]
-local_rate = 0.1
-local_epochs = 1
-batch = 64
+"""
+    + NOISY_TRAINING
+    + """\
 model = "logistic"
 {more}
 """
+)
 
 PUBLIC = '[evaluation]\ntest = "public"\nsource = "Example Bank, doi 10.1234/5678"'
 NONE = '[evaluation]\ntest = "none"'

@@ -52,7 +52,7 @@ def lying(means: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
         def mechanism(self, noise_multiplier: float) -> Gaussian:
             return Gaussian(bound=10.0, std=10.0 * noise_multiplier, terms="unit", unit="user")
 
-        def round(self, number: int, parameters: Any, gate: Any, state: Any) -> Any:  # noqa: ARG002
+        def round(self, number: int, parameters: Any, gate: Any, state: Any) -> Any:
             mechanism = self.mechanism(self.promise.noise_multiplier)
 
             def work(ticket: Any) -> Any:
@@ -61,7 +61,7 @@ def lying(means: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
 
             return self.make_round(number, parameters, gate, work)
 
-        def draft(self, number: int, parameters: Any, total: Any) -> Any:  # noqa: ARG002
+        def draft(self, number: int, parameters: Any, total: Any) -> Any:
             constant = records.Normaliser("constant", 20.0)
             return Draft(total / 20.0, aggregate=total, normaliser=constant)
 

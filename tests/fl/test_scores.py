@@ -18,6 +18,7 @@ from privplan.fl.training.scores import Records, Scores, is_one_score
 from privplan.fl.training.units import Recipe, Units
 
 from ..cases import for_each
+from .training_units import random_rows
 
 QUICK = ("logistic", "linear", "cox")
 
@@ -27,12 +28,7 @@ def some(
 ) -> tuple[Model, Units]:
     """Return a model and units of these sizes."""
     total = int(sizes.sum())
-    labels: NDArray[Any] = rng.integers(0, 2, total)
-    if name == "cox":
-        labels = np.stack([rng.integers(0, 9, total), labels], 1).astype(np.float32)
-    if name == "linear":
-        labels = rng.uniform(-1.0, 1.0, total).astype(np.float32)
-    x = rng.normal(size=(total, features)).astype(np.float32)
+    x, labels = random_rows(name, rng, total, features, 2)
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     names = rng.permutation(1000)[: len(sizes)]
     units = Units(x, labels, rng.permutation(total), offsets, names, names % 3)

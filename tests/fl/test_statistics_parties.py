@@ -15,9 +15,10 @@ from privplan.fl.running.run_and_resume import resume, run
 from privplan.fl.settings.schema import Settings
 
 from ..cases import for_each
+from .drawn_noise import wrapped
 from .extras import needs
 from .small_runs import of
-from .statistics_runs import built, configuration, exact_sum, mechanism_of, wrapped
+from .statistics_runs import built, configuration, exact_sum, mechanism_of
 
 pytestmark = needs("sklearn", "cryptography")
 

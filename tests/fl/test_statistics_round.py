@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -11,11 +10,8 @@ import pytest
 from privplan.accountant.mechanisms import NoisyGram
 
 from ..cases import for_each
-from .statistics_runs import UNITS, built, exact_sum, mechanism_of, wrapped
-
-PROTOCOLS = ["plain"]
-if find_spec("cryptography") is not None:
-    PROTOCOLS += ["masked", "shares"]
+from .drawn_noise import PROTOCOLS, noted_shares, wrapped
+from .statistics_runs import UNITS, built, exact_sum, mechanism_of
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "gaussian": {},
@@ -29,16 +25,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 @pytest.fixture
 def drawn(monkeypatch: pytest.MonkeyPatch) -> list[np.ndarray]:
     """Return the list of the noise that is drawn, share by share, as integers."""
-    noise: list[np.ndarray] = []
-    honest = NoisyGram.share_steps
-
-    def noted(self: NoisyGram, ticket: Any, total: Any, name: str, part: str = "") -> Any:
-        sent = honest(self, ticket, total, name, part)
-        noise.append(sent - total)
-        return sent
-
-    monkeypatch.setattr(NoisyGram, "share_steps", noted)
-    return noise
+    return noted_shares(monkeypatch, NoisyGram)
 
 
 @pytest.mark.parametrize("aggregation", PROTOCOLS)

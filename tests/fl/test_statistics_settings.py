@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("sklearn")
 
-from privplan.accountant.errors import InvalidInput, PrivplanError
+from privplan.accountant.errors import InvalidInput
 from privplan.audit.budget import audit_budget
 from privplan.audit.ledger.gram_facts import MAX_USABLE_FACT
 from privplan.fl.running.preparation import prepare
@@ -17,6 +17,7 @@ from privplan.fl.running.run_and_resume import run
 from privplan.fl.statistics.settings import MAX_FACT, RULES, StatisticsSettings
 
 from ..cases import for_each
+from .configured import assert_refused
 from .statistics_runs import built, configuration, mechanism_of
 
 
@@ -79,9 +80,7 @@ REFUSED: dict[str, tuple[dict[str, str], str]] = {
 @for_each("name", REFUSED)
 def test_what_is_refused_names_the_key_and_what_to_do(name: str) -> None:
     tables, what = REFUSED[name]
-    with pytest.raises(InvalidInput, match=what) as caught:
-        configuration(**tables)
-    assert caught.value.next_step
+    assert_refused(lambda: configuration(**tables), what)
 
 
 PLANNED: dict[str, tuple[dict[str, str], str]] = {
@@ -98,9 +97,7 @@ PLANNED: dict[str, tuple[dict[str, str], str]] = {
 def test_what_does_not_suit_the_data_set_is_refused_before_anything_is_written(name: str) -> None:
     pytest.importorskip("cryptography")
     tables, what = PLANNED[name]
-    with pytest.raises(PrivplanError, match=what) as caught:
-        prepare(configuration(**tables))
-    assert caught.value.next_step
+    assert_refused(lambda: prepare(configuration(**tables)), what)
 
 
 def test_what_is_refused_of_sums_says_which_grid_fits() -> None:

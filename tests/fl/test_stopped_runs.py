@@ -21,9 +21,7 @@ from privplan.fl.log import LogWriter
 from privplan.fl.running.checkpoint import CHECKPOINT_FILE, MODEL_FILE, Checkpoint
 from privplan.fl.running.preparation import prepare, randomness
 from privplan.fl.running.session import execute
-from privplan.fl.settings.schema import (
-    Settings,
-)
+from privplan.fl.settings import schema
 
 from ..cases import for_each
 from ..usual_signals import usual_signals
@@ -103,7 +101,7 @@ def test_an_interruption_is_an_abort_and_the_run_goes_on(
     assert of(tmp_path, records.RunClose)[0].rounds == 2
 
 
-def files_written(settings: Settings, folder: Path) -> int:
+def files_written(settings: schema.Settings, folder: Path) -> int:
     """Return how many files a run puts in their place."""
     count = 0
 

@@ -21,14 +21,7 @@ from privplan.fl.frame.privacy import PrivacyTarget
 from privplan.fl.frame.promise import rounded_up
 from privplan.fl.frame.system import build
 from privplan.fl.models import model_named
-from privplan.fl.settings.schema import (
-    DataSettings,
-    PrivacySettings,
-    RunSettings,
-    SecuritySettings,
-    Settings,
-    TrainingSettings,
-)
+from privplan.fl.settings import schema
 from privplan.fl.training.local_training import TorchLocalTraining
 from privplan.fl.uldp.sealed_items import of_weighted
 from privplan.fl.uldp.settings import UldpSettings
@@ -54,7 +47,7 @@ def settings(system, *, rounds=2, model="logistic", privacy=None, training=None,
         own = {"unit": None}
     if system == "disco":
         own = {**own, "unit": "silo", "neighbours": "replace-one", "observer": "peer"}
-        tables = {"security": SecuritySettings(aggregation="shares"), **tables}
+        tables = {"security": schema.SecuritySettings(aggregation="shares"), **tables}
     declaration = declared().get(system)
     if declaration is not None and declaration.noise_given is not None:
         noise = own.pop("noise_multiplier")
@@ -64,13 +57,13 @@ def settings(system, *, rounds=2, model="logistic", privacy=None, training=None,
     if system in SHUFFLED:
         own = {**own, "unit": "user", "neighbours": "replace-one", "observer": "analyzer"}
         chosen = None if system == "flame-simple" else 2
-        shuffled = {"security": SecuritySettings(aggregation="shuffle")}
+        shuffled = {"security": schema.SecuritySettings(aggregation="shuffle")}
         tables = {"table": FlameSettings(chosen=chosen), **shuffled, **tables}
-    return Settings(
-        run=RunSettings(system=system, rounds=rounds),
-        data=DataSettings(name="digits", users=6, silos=silos_of(system)),
-        privacy=PrivacySettings(**own),
-        training=TrainingSettings(
+    return schema.Settings(
+        run=schema.RunSettings(system=system, rounds=rounds),
+        data=schema.DataSettings(name="digits", users=6, silos=silos_of(system)),
+        privacy=schema.PrivacySettings(**own),
+        training=schema.TrainingSettings(
             **{
                 "clip": 0.1,
                 "local_rate": 0.2,
@@ -279,7 +272,11 @@ def test_settings_reach_the_systems(tiny):
     sampled = built("uldp-sgd", federation, privacy={"sampling_rate": 0.3})
     assert sampled.views(5.0)["model"] == ev.Poisson(0.3, ev.Gaussian(5.0))
     with pytest.raises(Unsupported, match="private-weighting"):
-        built("uldp-naive", federation, security=SecuritySettings(aggregation="private-weighting"))
+        built(
+            "uldp-naive",
+            federation,
+            security=schema.SecuritySettings(aggregation="private-weighting"),
+        )
     with pytest.raises(InvalidInput, match="system"):
         built("uldp-maybe", federation)
 
@@ -336,7 +333,7 @@ def test_claims_are_rounded_up(value):
 )
 def test_no_system_sums_otherwise_than_it_can_say(system, aggregation, tiny) -> None:
     """What its observers see of such a round nobody has stated yet."""
-    security = SecuritySettings(aggregation=aggregation)
+    security = schema.SecuritySettings(aggregation=aggregation)
     with pytest.raises(Unsupported, match=f'"{aggregation}" in .* and {system} cannot sum by it'):
         built(system, tiny(silos=silos_of(system)), security=security)
 

@@ -9,7 +9,6 @@ import pytest
 
 pytest.importorskip("torch")
 
-from numpy.typing import NDArray
 
 from privplan.fl.models import MODELS, model_named
 from privplan.fl.training import deltas
@@ -17,7 +16,7 @@ from privplan.fl.training.deltas import delta_blocks, gradients, local_deltas, p
 from privplan.fl.training.threads import one_thread
 from privplan.fl.training.units import Recipe, Units
 
-from .training_units import BATCH, RATES, SIZES, made, units_of
+from .training_units import BATCH, RATES, SIZES, made, random_rows, units_of
 
 
 @pytest.fixture(autouse=True)
@@ -61,12 +60,7 @@ def test_odd_shapes_change_no_bit_either(
     rng = np.random.default_rng(0)
     sizes = rng.poisson(7, 60)
     total = int(sizes.sum())
-    labels: NDArray[Any] = rng.integers(0, max(classes, 2), total)
-    if name == "cox":
-        labels = np.stack([rng.integers(0, 9, total), labels], 1).astype(np.float32)
-    if name == "linear":
-        labels = rng.uniform(-1.0, 1.0, total).astype(np.float32)
-    x = rng.normal(size=(total, features)).astype(np.float32)
+    x, labels = random_rows(name, rng, total, features, max(classes, 2))
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     units = Units(x, labels, np.arange(total), offsets, np.arange(60), np.zeros(60, int))
     recipe, start = Recipe(0.05, 2, 8, precision=precision), model.initial(0)

@@ -25,7 +25,7 @@ from privplan.fl.uldp.canaries.dispatch import work
 from privplan.fl.uldp.canaries.turns import MAX_USERS_TIMES_SILOS, BlockRecorder, Turns
 from privplan.fl.uldp.correlated import RunningBlock, Schedule
 
-from ..audit.rehearsals import settings
+from ..audit.rehearsals import VIEWS, settings
 from ..cases import for_each
 
 FAR = 4.9
@@ -138,18 +138,6 @@ def begin_again(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
         return at(block, asked)
 
     monkeypatch.setattr(RunningBlock, "at", lost)
-
-
-VIEWS = [
-    # observer, aggregation, rule, relation, shift times noise with three silos
-    ("model", "plain", "records", "add-remove", 1.0),
-    ("model", "masked", "uniform", "replace-one", 1.0),
-    ("server", "masked", "records", "add-remove", 1.0),
-    ("server", "plain", "records", "add-remove", math.sqrt(3.0)),
-    ("server", "plain", "uniform", "add-remove", 1.0),
-    ("silo", "plain", "uniform", "add-remove", math.sqrt(2.0 / 3.0)),
-    ("silo", "masked", "records", "replace-one", math.sqrt(3.0 / 2.0)),
-]
 
 
 @for_each(("observer", "aggregation", "rule", "relation", "times"), VIEWS)

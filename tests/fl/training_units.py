@@ -35,6 +35,18 @@ def made(name: str, dropout: float = 0.0) -> Model:
     return model_named(name, *SHAPES[name], dropout=dropout)
 
 
+def random_rows(
+    name: str, rng: np.random.Generator, total: int, features: int, classes: int
+) -> tuple[NDArray[np.float32], NDArray[Any]]:
+    """Return random features and labels such as the model `name` takes."""
+    labels: NDArray[Any] = rng.integers(0, classes, total)
+    if name == "cox":
+        labels = np.stack([rng.integers(0, 9, total), labels], 1).astype(np.float32)
+    if name == "linear":
+        labels = rng.uniform(-1.0, 1.0, total).astype(np.float32)
+    return rng.normal(size=(total, features)).astype(np.float32), labels
+
+
 def units_of(name: str, sizes: tuple[int, ...] = SIZES, seed: int = 0) -> Units:
     """Units with their records scattered over the table, and names that are no indices."""
     features, classes = SHAPES[name]

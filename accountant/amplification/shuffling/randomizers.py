@@ -121,7 +121,7 @@ class LaplaceRandomizer:
             return -math.inf
         return math.log(-math.expm1(0.5 * (epsilon - self.epsilon0))) + LOG_ROUNDING
 
-    def blanket(self, outside: float) -> Blanket:  # noqa: ARG002  (nothing is left out)
+    def blanket(self, outside: float) -> Blanket:  # nothing is left out
         """Return the blanket: density e^(-epsilon0/2 - |l|/2) / 4, and the rest at +-epsilon0.
 
         Between losses a and b the mean of e^|l| is e^((a+b)/2).
@@ -161,7 +161,7 @@ class ResponseRandomizer:
         others = (self.categories - 1) * math.exp(-self.epsilon0)
         return math.log(-math.expm1(epsilon - self.epsilon0)) - math.log1p(others) + LOG_ROUNDING
 
-    def blanket(self, outside: float) -> Blanket:  # noqa: ARG002  (nothing is left out)
+    def blanket(self, outside: float) -> Blanket:  # nothing is left out
         """Return the blanket: 1 / (e^epsilon0 + k - 1) on each of the k categories."""
         others = self.categories - 2
         log_category = -float(np.logaddexp(self.epsilon0, math.log(self.categories - 1)))

@@ -1,8 +1,10 @@
 """Correlated noise: by how much one unit moves C x, for a strategy C and a participation.
 
-`strategies` turns a strategy into its matrix, `participations` says in which rounds one unit may
-contribute together, `separated` and `patterns` look for the worst of these, `directions` for the
-worst vectors, and `bounds` puts them together: it is what is asked from outside.
+- `bounds`: what is asked from outside; it puts the others together.
+- `strategies`: from a strategy to its matrix C.
+- `participations`, `separated`: in which rounds one unit may contribute together, and the worst of
+  these under a minimum separation.
+- `directions`: the worst vectors of one unit in given rounds.
 """
 
 from .bounds import MatrixSensitivity, sensitivity, sensitivity_bounds

@@ -3,8 +3,11 @@
     membership_tier(settings, models=64, targets=16)      # replicas of a run, by coins
     released_tier(settings, Checkpoint.read(path))        # the model that it released
 
-`scores` has the attacks, `evidence` what they see and the sums of records' scores over their user,
-`trials` has the confidence intervals and what a claim allows any attack.
+- `tier`: the tier `membership` of an attack on a run.
+- `scores`: the attacks, LiRA and RMIA.
+- `evidence`: what they see, and the sums of records' scores over their user.
+- `trials`: confidence intervals, and what a claim allows any attack.
+- `results`: AUCs and hit rates as measurements.
 """
 
 from .evidence import Evidence, confidence, per_unit

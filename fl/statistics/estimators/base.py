@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Final, Self
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Final, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -12,40 +13,41 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ....accountant.arrays import FloatArray
 from ....accountant.errors import InvalidInput
 from ....accountant.guarantee import Guarantee
+from ....accountant.odometer import Odometer
 from ..private_statistics import PrivateStatistics
-from ..public_terms import blank
+from ..public_terms import MOST_ROWS, blank
 from ..statistics import ReleasedStatistics
 
-SHARED: Final = (
-    "row_norm",
-    "epsilon",
-    "delta",
-    "neighbours",
-    "noise",
-    "rows_per_user",
-    "intercept",
-    "label_weight",
-    "most_rows",
-    "bound_source",
-    "odometer",
-    "seed",
-)
-"""Parameters of `PrivateStatistics` that every estimator takes as they are."""
 
-
+@dataclass(kw_only=True, eq=False, repr=False)
 class ReleasingEstimator(BaseEstimator):  # type: ignore[misc]
     """An estimator that is computed from released statistics: given ones, or a release of its own.
 
-    `needed` names the terms without which nothing can be released: any one of each group.
+    Its parameters are terms of a release, which `PrivateStatistics` takes as they are; an estimator
+    adds its own.  `needed` names the terms without which nothing can be released: any one of each
+    group.
     """
 
     needed: ClassVar[tuple[tuple[str, ...], ...]] = (("row_norm",), ("epsilon",))
     supervised: ClassVar[bool] = True
 
-    statistics: PrivateStatistics | None
-    statistics_: PrivateStatistics
-    _released: ReleasedStatistics
-    cost_: str
+    statistics: PrivateStatistics | None = field(default=None, kw_only=False)
+    row_norm: float | None = None
+    epsilon: float | None = None
+    delta: float | None = None
+    neighbours: str = "add-remove"
+    noise: Literal["gaussian", "laplace"] = "gaussian"
+    rows_per_user: int | None = None
+    intercept: float = 0.2
+    label_weight: float = 1.0
+    most_rows: int = MOST_ROWS
+    bound_source: str = "public"
+    odometer: Odometer | None = None
+    seed: int | None = None
+
+    statistics_: PrivateStatistics = field(init=False)
+    cost_: str = field(init=False)
+    _released: ReleasedStatistics = field(init=False)
 
     @property
     def guarantee_(self) -> Guarantee:
@@ -82,9 +84,8 @@ class ReleasingEstimator(BaseEstimator):  # type: ignore[misc]
                     "before the data are looked at, and never taken from them.",
                     "Give the terms of a release, or statistics that were released.",
                 )
-        statistics: Any = PrivateStatistics(
-            **{name: getattr(self, name) for name in SHARED}, **self._terms()
-        )
+        shared = {each.name: getattr(self, each.name) for each in _TERMS}
+        statistics: Any = PrivateStatistics(**shared, **self._terms())
         if self.supervised:
             features, labels = self._checked(features, labels)
         else:
@@ -142,6 +143,11 @@ class ReleasingEstimator(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.sparse = True
         tags.target_tags.required = self.supervised
         return tags
+
+
+_TERMS: Final = tuple(
+    each for each in fields(ReleasingEstimator) if each.init and each.name != "statistics"
+)
 
 
 def _as_json(value: Any) -> object:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import ClassifierMixin
 
 from ....accountant.arrays import FloatArray
 from ....accountant.errors import InvalidInput
-from ....accountant.odometer import Odometer
-from ..private_statistics import PrivateStatistics
-from ..public_terms import MOST_ROWS, labels_of
+from ..public_terms import labels_of
 from ..ridge import (
     RIDGE,
     ClassWeight,
@@ -26,6 +25,7 @@ from ..statistics import Label, ReleasedStatistics
 from .base import ReleasingEstimator
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrivateLogistic(ClassifierMixin, ReleasingEstimator):  # type: ignore[misc]
     """A classifier: logistic regression of degree 2, which decides as ridge regression does.
 
@@ -43,44 +43,10 @@ class PrivateLogistic(ClassifierMixin, ReleasingEstimator):  # type: ignore[misc
 
     needed: ClassVar[tuple[tuple[str, ...], ...]] = (("row_norm",), ("epsilon",), ("classes",))
 
-    def __init__(
-        self,
-        statistics: PrivateStatistics | None = None,
-        *,
-        ridge: Ridge = RIDGE,
-        components: int = 0,
-        class_weight: ClassWeight = None,
-        row_norm: float | None = None,
-        classes: int | Sequence[Label] | None = None,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        neighbours: str = "add-remove",
-        noise: Literal["gaussian", "laplace"] = "gaussian",
-        rows_per_user: int | None = None,
-        intercept: float = 0.2,
-        label_weight: float = 1.0,
-        most_rows: int = MOST_ROWS,
-        bound_source: str = "public",
-        odometer: Odometer | None = None,
-        seed: int | None = None,
-    ) -> None:
-        self.statistics = statistics
-        self.ridge = ridge
-        self.components = components
-        self.class_weight = class_weight
-        self.row_norm = row_norm
-        self.classes = classes
-        self.epsilon = epsilon
-        self.delta = delta
-        self.neighbours = neighbours
-        self.noise = noise
-        self.rows_per_user = rows_per_user
-        self.intercept = intercept
-        self.label_weight = label_weight
-        self.most_rows = most_rows
-        self.bound_source = bound_source
-        self.odometer = odometer
-        self.seed = seed
+    ridge: Ridge = RIDGE
+    components: int = 0
+    class_weight: ClassWeight = None
+    classes: int | Sequence[Label] | None = None
 
     def decision_function(self, X: Any) -> FloatArray:  # noqa: N803
         """Return the scores of rows (n, p): (n, c), or the log odds (n,) of two classes."""

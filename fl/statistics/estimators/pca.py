@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from ....accountant import validate
 from ....accountant.arrays import FloatArray
-from ....accountant.odometer import Odometer
 from ..components import check_count, principal_components
-from ..private_statistics import PrivateStatistics
-from ..public_terms import MOST_ROWS
 from ..statistics import ReleasedStatistics
 from .base import ReleasingEstimator
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ReleasingEstimator):  # type: ignore[misc]
     """The directions along which released rows are largest; computed from the Gram matrix.
 
@@ -33,38 +32,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ReleasingEst
 
     supervised: ClassVar[bool] = False
 
-    def __init__(
-        self,
-        statistics: PrivateStatistics | None = None,
-        *,
-        n_components: int | None = None,
-        row_norm: float | None = None,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        neighbours: str = "add-remove",
-        noise: Literal["gaussian", "laplace"] = "gaussian",
-        rows_per_user: int | None = None,
-        intercept: float = 0.2,
-        label_weight: float = 1.0,
-        most_rows: int = MOST_ROWS,
-        bound_source: str = "public",
-        odometer: Odometer | None = None,
-        seed: int | None = None,
-    ) -> None:
-        self.statistics = statistics
-        self.n_components = n_components
-        self.row_norm = row_norm
-        self.epsilon = epsilon
-        self.delta = delta
-        self.neighbours = neighbours
-        self.noise = noise
-        self.rows_per_user = rows_per_user
-        self.intercept = intercept
-        self.label_weight = label_weight
-        self.most_rows = most_rows
-        self.bound_source = bound_source
-        self.odometer = odometer
-        self.seed = seed
+    n_components: int | None = None
 
     def transform(self, X: Any) -> FloatArray:  # noqa: N803
         """Return rows (n, p) projected on the components, (n, k)."""

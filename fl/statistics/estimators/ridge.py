@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,14 +12,12 @@ from sklearn.base import RegressorMixin
 
 from ....accountant.arrays import FloatArray
 from ....accountant.errors import InvalidInput
-from ....accountant.odometer import Odometer
-from ..private_statistics import PrivateStatistics
-from ..public_terms import MOST_ROWS
 from ..ridge import RIDGE, Ridge, check_settings, ridge_weights
 from ..statistics import Label, ReleasedStatistics
 from .base import ReleasingEstimator
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrivateRidge(RegressorMixin, ReleasingEstimator):  # type: ignore[misc]
     """Ridge regression of numbers, or of a coding of classes.
 
@@ -41,46 +40,11 @@ class PrivateRidge(RegressorMixin, ReleasingEstimator):  # type: ignore[misc]
         ("label_range", "classes"),
     )
 
-    def __init__(
-        self,
-        statistics: PrivateStatistics | None = None,
-        *,
-        ridge: Ridge = RIDGE,
-        components: int = 0,
-        coding: ArrayLike | None = None,
-        row_norm: float | None = None,
-        label_range: Sequence[float] | None = None,
-        classes: int | Sequence[Label] | None = None,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        neighbours: str = "add-remove",
-        noise: Literal["gaussian", "laplace"] = "gaussian",
-        rows_per_user: int | None = None,
-        intercept: float = 0.2,
-        label_weight: float = 1.0,
-        most_rows: int = MOST_ROWS,
-        bound_source: str = "public",
-        odometer: Odometer | None = None,
-        seed: int | None = None,
-    ) -> None:
-        self.statistics = statistics
-        self.ridge = ridge
-        self.components = components
-        self.coding = coding
-        self.row_norm = row_norm
-        self.label_range = label_range
-        self.classes = classes
-        self.epsilon = epsilon
-        self.delta = delta
-        self.neighbours = neighbours
-        self.noise = noise
-        self.rows_per_user = rows_per_user
-        self.intercept = intercept
-        self.label_weight = label_weight
-        self.most_rows = most_rows
-        self.bound_source = bound_source
-        self.odometer = odometer
-        self.seed = seed
+    ridge: Ridge = RIDGE
+    components: int = 0
+    coding: ArrayLike | None = None
+    label_range: Sequence[float] | None = None
+    classes: int | Sequence[Label] | None = None
 
     def predict(self, X: Any) -> FloatArray:  # noqa: N803
         """Return predictions (n,), or (n, m) under a coding, of rows (n, p)."""

@@ -124,7 +124,7 @@ class NaiveCanaries(CanaryHarness[float]):
         self.system.aggregator = self.recorder
         return self.rounds_of(self.system, self.request.streams(run))
 
-    def observe(self, number: int, before: Parameters, after: Parameters) -> float:  # noqa: ARG002
+    def observe(self, number: int, before: Parameters, after: Parameters) -> float:
         # The server's step is undone: x moved by eta_g / |S| times the sum.
         total = (after - before) * self.request.silos / self.request.settings.training.global_rate
         if self.request.observer == SILO:  # what it sent itself, it takes off

@@ -24,13 +24,7 @@ from privplan.fl.running.preparation import prepare, randomness
 from privplan.fl.running.resumption import prepare_resumption
 from privplan.fl.running.run_records import RunResult
 from privplan.fl.running.session import execute
-from privplan.fl.settings.schema import (
-    DataSettings,
-    PrivacySettings,
-    RunSettings,
-    Settings,
-    TrainingSettings,
-)
+from privplan.fl.settings import schema
 
 PACKAGE = "numpy"
 """A distribution that is installed wherever tests run, in the place of one that brings systems."""
@@ -75,17 +69,17 @@ def enter() -> None:
         )
 
 
-def settings_of(system: str, *, model: str = "mlp", **privacy: Any) -> Settings:
+def settings_of(system: str, *, model: str = "mlp", **privacy: Any) -> schema.Settings:
     trains = not is_light(SYSTEMS.get(system, ""))
-    return Settings(
-        run=RunSettings(system=system, rounds=ROUNDS, seed=SEED),
-        data=DataSettings(
+    return schema.Settings(
+        run=schema.RunSettings(system=system, rounds=ROUNDS, seed=SEED),
+        data=schema.DataSettings(
             name="breast-cancer",
             users=6,
             silos=2 if trains else 1,
         ),
-        privacy=replace(PrivacySettings(noise_multiplier=2.0), **privacy),
-        training=TrainingSettings(
+        privacy=replace(schema.PrivacySettings(noise_multiplier=2.0), **privacy),
+        training=schema.TrainingSettings(
             clip=0.2, local_rate=0.1, global_rate=1.0, local_epochs=2, batch=64, model=model
         ),
     )

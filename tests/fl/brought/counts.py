@@ -32,7 +32,7 @@ class Counted(Means):
         seen = super().views(noise_multiplier)
         return {who: ev.Compose((count, total)) for who, total in seen.items()}
 
-    def round(self, number: int, parameters: Any, gate: Any, state: Any) -> Any:  # noqa: ARG002
+    def round(self, number: int, parameters: Any, gate: Any, state: Any) -> Any:
         planned, rows = self.promise.plan.phases[-1], self.rows()
 
         def counting(ticket: Any) -> Any:

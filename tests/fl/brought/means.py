@@ -124,7 +124,7 @@ class Doubled(Means):
         plan = plan_given_noise([planned], delta=privacy.delta, unit="user")
         return Promise(2.0, plan, claimed(privacy, None))
 
-    def round(self, number: int, parameters: Any, gate: Any, state: Any) -> Any:  # noqa: ARG002
+    def round(self, number: int, parameters: Any, gate: Any, state: Any) -> Any:
         mechanism = self.mechanism(2.0)
         intent = mechanism.intent(
             RoundDescription(number, self.phase, event_override=NOTHING), "add-remove"

@@ -26,7 +26,7 @@ class Momentum(UldpAvg):
     def state(self) -> State:
         return State(velocity=(self.setup.local.initial().size,))
 
-    def server_step(self, parameters: Any, noisy: Any, state: Any, number: int) -> Any:  # noqa: ARG002
+    def server_step(self, parameters: Any, noisy: Any, state: Any, number: int) -> Any:
         velocity = 0.9 * state["velocity"] + noisy.mean
         return parameters + self.setup.training.global_rate * velocity, {"velocity": velocity}
 
@@ -39,7 +39,7 @@ class Adam(UldpAvg):
         size = self.setup.local.initial().size
         return State(first=(size,), second=(size,), steps=())
 
-    def server_step(self, parameters: Any, noisy: Any, state: Any, number: int) -> Any:  # noqa: ARG002
+    def server_step(self, parameters: Any, noisy: Any, state: Any, number: int) -> Any:
         first = 0.9 * state["first"] + 0.1 * noisy.mean
         second = 0.99 * state["second"] + 0.01 * noisy.mean**2
         moved = parameters + 0.05 * first / (np.sqrt(second) + 1e-3)
@@ -53,7 +53,7 @@ class LookingAhead(Momentum):
     def state(self) -> State:
         return State(velocity=(self.setup.local.initial().size,))
 
-    def start(self, parameters: Any, state: Any, number: int) -> Any:  # noqa: ARG002
+    def start(self, parameters: Any, state: Any, number: int) -> Any:
         return parameters + 0.9 * self.setup.training.global_rate * state["velocity"]
 
 
@@ -62,7 +62,7 @@ class Hidden(UldpAvg):
 
     velocity: Any = 0.0
 
-    def server_step(self, parameters: Any, noisy: Any, state: Any, number: int) -> Any:  # noqa: ARG002
+    def server_step(self, parameters: Any, noisy: Any, state: Any, number: int) -> Any:
         self.velocity = 0.9 * self.velocity + noisy.mean
         return parameters + self.setup.training.global_rate * self.velocity, {}
 

@@ -13,16 +13,10 @@ from privplan.accountant.randomness import Streams
 from privplan.fl.data.federation import Federation
 from privplan.fl.declarations.registry import declaration_of
 from privplan.fl.fedpower.settings import FedPowerSettings
-from privplan.fl.settings.schema import (
-    NO_TRAINING,
-    DataSettings,
-    PrivacySettings,
-    RunSettings,
-    SecuritySettings,
-    Settings,
-)
-from privplan.fl.settings.toml_file import parse
+from privplan.fl.settings import schema
 from privplan.fl.training.local_training import NoTraining
+
+from ..configured import read_lines
 
 UNITS: Final[dict[str, tuple[dict[str, Any], dict[str, Any]]]] = {
     "record": ({}, {}),
@@ -42,18 +36,18 @@ def settings(
     users: int = 6,
     rounds: int = 3,
     **table: Any,
-) -> Settings:
+) -> schema.Settings:
     """Return settings as a configuration would, for a federation of so many users and silos."""
     own_table, own_privacy = UNITS[unit]
     given = {**own_privacy, **(privacy or {})}
     if "epsilon" not in given:
         given = {"noise_multiplier": 3.0, **given}
-    return Settings(
-        run=RunSettings(system=system, rounds=rounds),
-        data=DataSettings(name="breast-cancer", users=users, silos=silos),
-        privacy=replace(PrivacySettings(unit=unit, delta=1e-3), **given),  # type: ignore[arg-type]
-        training=NO_TRAINING,
-        security=SecuritySettings(**(security or {})),
+    return schema.Settings(
+        run=schema.RunSettings(system=system, rounds=rounds),
+        data=schema.DataSettings(name="breast-cancer", users=users, silos=silos),
+        privacy=replace(schema.PrivacySettings(unit=unit, delta=1e-3), **given),  # type: ignore[arg-type]
+        training=schema.NO_TRAINING,
+        security=schema.SecuritySettings(**(security or {})),
         table=FedPowerSettings(**{"rank": 2, "row_norm": 2.0, **own_table, **table}),
     )
 
@@ -86,7 +80,7 @@ def exact_product(system: Any, basis: IntArray) -> list[int]:
     return [int(value) for value in total.reshape(-1)]
 
 
-def configuration(**tables: str) -> Settings:
+def configuration(**tables: str) -> schema.Settings:
     """Return what a file says: `run`, `data`, `privacy` and `fedpower`, with other lines."""
     usual = {
         "run": 'system = "fedpower-power"',
@@ -94,5 +88,4 @@ def configuration(**tables: str) -> Settings:
         "privacy": "noise_multiplier = 3.0",
         "fedpower": "rank = 2\nrow_norm = 6.0",
     }
-    text = "".join(f"[{name}]\n{lines}\n" for name, lines in {**usual, **tables}.items())
-    return parse(text.encode(), "run.toml")
+    return read_lines(usual, tables)

@@ -20,14 +20,7 @@ from privplan.fl.fedpower.published import PublishedIteration, original
 from privplan.fl.fedpower.settings import FedPowerSettings
 from privplan.fl.fedpower.utility import FedPowerUtility
 from privplan.fl.frame.setup import setup
-from privplan.fl.settings.schema import (
-    NO_TRAINING,
-    DataSettings,
-    PrivacySettings,
-    RunSettings,
-    SecuritySettings,
-    Settings,
-)
+from privplan.fl.settings import schema
 from privplan.fl.training.local_training import NoTraining
 
 MASKS: Final = find_spec("cryptography") is not None
@@ -65,20 +58,22 @@ def settings(
     security: dict[str, Any] | None = None,
     rounds: int = 3,
     **table: Any,
-) -> Settings:
+) -> schema.Settings:
     """Return settings as a configuration would, for a federation."""
     given = privacy or {}
     if "epsilon" not in given:
         given = {"noise_multiplier": SIGMA, **given}
-    usual = SecuritySettings(aggregation="plain" if algorithm == "original" else "masked")
-    return Settings(
-        run=RunSettings(system=f"fedpower-{algorithm}", rounds=rounds),
-        data=DataSettings(name="digits", users=federation.users, silos=federation.silos),
+    usual = schema.SecuritySettings(aggregation="plain" if algorithm == "original" else "masked")
+    return schema.Settings(
+        run=schema.RunSettings(system=f"fedpower-{algorithm}", rounds=rounds),
+        data=schema.DataSettings(name="digits", users=federation.users, silos=federation.silos),
         privacy=replace(
-            PrivacySettings(unit="record", delta=1e-3, observers=("model", "server", "client")),
+            schema.PrivacySettings(
+                unit="record", delta=1e-3, observers=("model", "server", "client")
+            ),
             **given,
         ),
-        training=NO_TRAINING,
+        training=schema.NO_TRAINING,
         security=replace(usual, **(security or {})),
         table=FedPowerSettings(**{"rank": 2, "row_norm": 2.0, **table}),
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -19,11 +18,8 @@ from privplan.fl.fedpower.directions import design_of, directions
 from privplan.fl.fedpower.settings import FedPowerSettings
 
 from ...cases import for_each
+from ..drawn_noise import PROTOCOLS, noted_shares
 from .power_runs import built, kept_rows
-
-PROTOCOLS = ["plain"]
-if find_spec("cryptography") is not None:
-    PROTOCOLS += ["masked", "shares"]
 
 SYSTEM = {"system": "fedpower-one-shot", "rounds": 1}
 
@@ -31,16 +27,7 @@ SYSTEM = {"system": "fedpower-one-shot", "rounds": 1}
 @pytest.fixture
 def drawn(monkeypatch: pytest.MonkeyPatch) -> list[np.ndarray]:
     """Return the list of the noise that is drawn, share by share, as integers."""
-    noise: list[np.ndarray] = []
-    honest = NoisyGram.share_steps
-
-    def noted(self: NoisyGram, ticket: Any, total: Any, name: str, part: str = "") -> Any:
-        sent = honest(self, ticket, total, name, part)
-        noise.append(sent - total)
-        return sent
-
-    monkeypatch.setattr(NoisyGram, "share_steps", noted)
-    return noise
+    return noted_shares(monkeypatch, NoisyGram)
 
 
 def exact_triangle(system: Any) -> np.ndarray:

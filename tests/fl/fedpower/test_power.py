@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -16,11 +15,8 @@ from privplan.fl.fedpower.power import SINGULAR_VALUES
 
 from ...cases import for_each
 from ...chance import limits
+from ..drawn_noise import PROTOCOLS, noted_shares, wrapped
 from .power_runs import UNITS, built, exact_product
-
-PROTOCOLS = ["plain"]
-if find_spec("cryptography") is not None:
-    PROTOCOLS += ["masked", "shares"]
 
 TABLES: dict[str, dict[str, Any]] = {
     "usual": {},
@@ -33,20 +29,7 @@ TABLES: dict[str, dict[str, Any]] = {
 @pytest.fixture
 def drawn(monkeypatch: pytest.MonkeyPatch) -> list[np.ndarray]:
     """Return the list of the noise that is drawn, share by share, as integers."""
-    noise: list[np.ndarray] = []
-    honest = NoisyProduct.share_steps
-
-    def noted(self: NoisyProduct, ticket: Any, total: Any, name: str, part: str = "") -> Any:
-        sent = honest(self, ticket, total, name, part)
-        noise.append(sent - total)
-        return sent
-
-    monkeypatch.setattr(NoisyProduct, "share_steps", noted)
-    return noise
-
-
-def wrapped(values: list[int]) -> np.ndarray:
-    return np.array([(value + 2**63) % 2**64 - 2**63 for value in values], np.int64)
+    return noted_shares(monkeypatch, NoisyProduct)
 
 
 @pytest.mark.parametrize("aggregation", PROTOCOLS)

@@ -8,11 +8,12 @@ import pytest
 
 pytest.importorskip("sklearn")
 
-from privplan.accountant.errors import InvalidInput, PrivplanError
+from privplan.accountant.errors import InvalidInput
 from privplan.fl.fedpower.settings import FedPowerSettings
 from privplan.fl.running.preparation import prepare
 
 from ...cases import for_each
+from ..configured import assert_refused
 from .power_runs import UNITS, built, configuration
 
 
@@ -91,9 +92,7 @@ REFUSED: dict[str, tuple[dict[str, str], str]] = {
 @for_each("name", REFUSED)
 def test_what_is_refused_names_the_key_and_what_to_do(name: str) -> None:
     tables, what = REFUSED[name]
-    with pytest.raises(InvalidInput, match=what) as caught:
-        configuration(**tables)
-    assert caught.value.next_step
+    assert_refused(lambda: configuration(**tables), what)
 
 
 PLANNED: dict[str, tuple[dict[str, str], str]] = {
@@ -120,9 +119,7 @@ PLANNED: dict[str, tuple[dict[str, str], str]] = {
 def test_what_does_not_suit_the_data_is_refused_before_anything_is_written(name: str) -> None:
     pytest.importorskip("cryptography")
     tables, what = PLANNED[name]
-    with pytest.raises(PrivplanError, match=what) as caught:
-        prepare(configuration(**tables))
-    assert caught.value.next_step
+    assert_refused(lambda: prepare(configuration(**tables)), what)
 
 
 @for_each("system", ["fedpower-power", SHOT, "fedpower"])

@@ -10,10 +10,6 @@ import pytest
 
 import privplan as pp
 from privplan.accountant.mechanisms import laplace
-from privplan.audit.budget import audit_ledger
-from privplan.audit.budget.report import Chain
-from privplan.audit.ledger.entries import Entry, Ledger
-from privplan.fl.log.reader import Scan
 
 from .hospitals import SCHEMA, configuration, write
 
@@ -70,23 +66,6 @@ def ran(folder: Path, tables: Tables) -> Path:
         patched.chdir(folder)
         pp.run(tables, "out")
     return folder / "out"
-
-
-def planned(folder: Path, tables: Tables) -> Any:
-    """Return the plan of a run on the hospitals' files, without running."""
-    folder.mkdir(exist_ok=True)
-    write(folder)
-    with pytest.MonkeyPatch.context() as patched:
-        patched.chdir(folder)
-        return pp.plan_run(tables).prepared.plan
-
-
-def ledger_of(folder: Path) -> Ledger:
-    return Ledger.of([Entry(line.number, line.seq, line.record) for line in Scan(folder)])
-
-
-def audited(ledger: Ledger) -> Any:
-    return audit_ledger(ledger, Chain(ledger.records, "f" * 64))
 
 
 def measured(folder: Path) -> dict[str, Any]:

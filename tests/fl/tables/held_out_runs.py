@@ -197,18 +197,46 @@ def cut(folder: Path, tables: dict[str, Any], where: tuple[Any, str], before: bo
             known(*args, **named)
         raise Stop
 
+    stopped(folder, tables, owner, name, stopping)
+
+
+Patch = Callable[[pytest.MonkeyPatch], object]
+
+
+def stopped(
+    folder: Path,
+    tables: dict[str, Any],
+    owner: Any,
+    name: str,
+    by: Callable[..., Any],
+    patch: Patch = bool,
+) -> None:
+    """Begin a run that ends where `by`, in the place of a function, raises `Stop`."""
     write(folder)
     with pytest.MonkeyPatch.context() as patched:
         patched.chdir(folder)
-        patched.setattr(owner, name, stopping)
+        patch(patched)
+        patched.setattr(owner, name, by)
         with pytest.raises(Stop):
             pp.run(tables, "out")
 
 
-def resumed(folder: Path) -> Any:
+def resumed(folder: Path, patch: Patch = bool) -> Any:
     with pytest.MonkeyPatch.context() as patched:
         patched.chdir(folder)
+        patch(patched)
         return pp.resume("out")
+
+
+def never_voted_again(folder: Path) -> Path:
+    """Resume a run whose votes were begun and lost; return the folder of its log."""
+    log = folder / "out"
+    assert votes_in(log) == (1, 0, 0)
+    outcome = resumed(folder)
+    assert outcome.result.held_out is None
+    assert outcome.result.rounds == 2
+    assert votes_in(log) == (1, 0, 0)
+    return log
 
 
 def votes_in(folder: Path) -> tuple[int, int, int]:

@@ -7,6 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
+
+import privplan as pp
+from privplan.accountant.errors import InvalidInput
 
 SCHEMA = {
     "label": {"kind": "binary", "values": ["no", "yes"]},
@@ -100,3 +104,17 @@ def configuration(system: str = "uldp-avg", **tables: dict[str, Any]) -> dict[st
     hidden = said.get("security", {}).get("aggregation") == "private-weighting"
     public = "users_public" in said["data"]
     return listed(said) if public or hidden or system.startswith("flame") else said
+
+
+def assert_data_refused(
+    folder: Path, tables: dict[str, Any], data: dict[str, Any], names: tuple[str, ...]
+) -> None:
+    """A run in this folder is refused with these keys of [data] (None: without), and names them."""
+    write(folder)
+    given = {**tables["data"], **data}
+    tables["data"] = {key: value for key, value in given.items() if value is not None}
+    with pytest.raises(InvalidInput) as caught:
+        pp.run(tables, "out")
+    for name in names:
+        assert name in str(caught.value)
+    assert not (folder / "out").exists()

@@ -40,14 +40,12 @@ from .delm_votes import (
     SOUND,
     VOTES,
     Tables,
-    audited,
     configured,
-    ledger_of,
     measured,
-    planned,
     ran,
     silent,
 )
+from .held_out_runs import audited, ledger_of, planned
 from .hospitals import configuration, write
 
 pytestmark = needs("torch", "pyarrow", "cryptography")

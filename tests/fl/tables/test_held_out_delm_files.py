@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import privplan as pp
 from privplan.accountant.mechanisms import Ticket
 from privplan.audit.budget import audit_budget
 from privplan.audit.edits import edits_of
@@ -25,12 +24,11 @@ from .delm_votes import (
     SOUND,
     Tables,
     configured,
-    ledger_of,
     measured,
     ran,
     silent,
 )
-from .hospitals import write
+from .held_out_runs import Stop, ledger_of, resumed, stopped
 from .playback import left, played
 
 pytestmark = needs("torch", "pyarrow", "cryptography")
@@ -76,10 +74,6 @@ def test_a_record_that_is_changed_does_change_what_is_summed(tmp_path: Path) -> 
     assert not all(map(np.array_equal, plain.noised, changed.noised))
 
 
-class Stop(BaseException):
-    """A kill."""
-
-
 def cut(folder: Path, tables: Tables, where: tuple[Any, str], before: bool) -> None:
     """Begin a run, and cut it off before or after a function that the votes call."""
     owner, name = where
@@ -92,20 +86,7 @@ def cut(folder: Path, tables: Tables, where: tuple[Any, str], before: bool) -> N
             known(*args, **named)
         raise Stop
 
-    write(folder)
-    with pytest.MonkeyPatch.context() as patched:
-        patched.chdir(folder)
-        silent(patched)
-        patched.setattr(owner, name, stopping)
-        with pytest.raises(Stop):
-            pp.run(tables, "out")
-
-
-def resumed(folder: Path) -> Any:
-    with pytest.MonkeyPatch.context() as patched:
-        patched.chdir(folder)
-        silent(patched)
-        return pp.resume("out")
+    stopped(folder, tables, owner, name, stopping, silent)
 
 
 @for_each("system, tables", [SOUND[0], SOUND[1], SOUND[2], PUBLISHED[0]])
@@ -121,7 +102,7 @@ def test_votes_that_were_not_begun_are_made_after_a_kill_as_without_one(
         whole = ran(tmp_path / "whole", tables)
     cut(tmp_path / "cut", tables, (HeldOutRelease, "totals"), before=False)
     assert votes_of(ledger_of(tmp_path / "cut" / "out")) is None
-    outcome = resumed(tmp_path / "cut")
+    outcome = resumed(tmp_path / "cut", silent)
     folder = tmp_path / "cut" / "out"
     assert outcome.result.held_out is not None
     assert measured(folder)["held_out"] == measured(whole)["held_out"]
@@ -139,7 +120,7 @@ def test_votes_that_were_cut_off_are_spent_and_never_made_again(
 ) -> None:
     """Begun, they are lost; released, they are told by whoever takes the run up again."""
     cut(tmp_path, configured("delm-basic", PROJECTED), (Ticket, "close"), before=before)
-    outcome = resumed(tmp_path)
+    outcome = resumed(tmp_path, silent)
     folder = tmp_path / "out"
     intents = [spent for spent in ledger_of(folder).spent if spent.intent.phase == "held-out"]
     assert len(intents) == 1

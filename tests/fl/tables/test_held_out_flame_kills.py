@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-import privplan as pp
 from privplan.accountant.mechanisms import Ticket
 from privplan.audit.budget import audit_budget
 from privplan.audit.edits import edits_of
@@ -30,10 +29,11 @@ from .held_out_runs import (
     Stop,
     ledger_of,
     measured,
+    never_voted_again,
     resumed,
+    stopped,
     votes_in,
 )
-from .hospitals import write
 
 pytestmark = needs("torch", "pyarrow", "cryptography", "nacl")
 
@@ -50,12 +50,7 @@ def cut(folder: Path, tables: Tables, owner: Any, name: str, *, before: bool) ->
             known(first, *args, **named)
         raise Stop
 
-    write(folder)
-    with pytest.MonkeyPatch.context() as patched:
-        patched.chdir(folder)
-        patched.setattr(owner, name, stopping)
-        with pytest.raises(Stop):
-            pp.run(tables, "out")
+    stopped(folder, tables, owner, name, stopping)
 
 
 @pytest.mark.quick(5)
@@ -97,12 +92,7 @@ def test_votes_that_were_cut_off_are_spent_and_never_made_again(
     """The noise was drawn, and perhaps kept: nothing of it counts, and the run has an end."""
     tables = configured("flame-simple", {"flame": table})
     cut(tmp_path, tables, owner, name, before=owner is Ticket)
-    folder = tmp_path / "out"
-    assert votes_in(folder) == (1, 0, 0)
-    outcome = resumed(tmp_path)
-    assert outcome.result.held_out is None
-    assert outcome.result.rounds == 2
-    assert votes_in(folder) == (1, 0, 0)
+    folder = never_voted_again(tmp_path)
     assert "held_out" not in measured(folder)
     budget = audit_budget(folder)
     assert budget.ok
@@ -118,12 +108,7 @@ def test_a_training_whose_only_round_is_lost_costs_what_was_charged_beside_votes
     def stopping(*_: Any, **__: Any) -> Any:
         raise Stop
 
-    write(tmp_path)
-    with pytest.MonkeyPatch.context() as patched:
-        patched.chdir(tmp_path)
-        patched.setattr(Ticket, "close", stopping)
-        with pytest.raises(Stop):
-            pp.run(tables, "out")
+    stopped(tmp_path, tables, Ticket, "close", stopping)
     resumed(tmp_path)
     ledger = ledger_of(tmp_path / "out")
     assert [bool(spent.releases) for spent in ledger.spent] == [False, True]

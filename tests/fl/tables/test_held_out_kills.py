@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import privplan as pp
 from privplan.accountant.errors import InvalidInput
 from privplan.accountant.mechanisms import Ticket
 from privplan.audit.budget import audit_budget
@@ -29,11 +28,13 @@ from .held_out_runs import (
     cut,
     ledger_of,
     measured,
+    never_voted_again,
     resumed,
+    stopped,
     stored,
     votes_in,
 )
-from .hospitals import configuration, write
+from .hospitals import configuration
 
 pytestmark = needs("torch", "pyarrow", "cryptography")
 
@@ -69,7 +70,6 @@ def test_votes_that_were_cut_off_are_spent_and_never_made_again(
     """The noise was drawn, and perhaps kept: nothing of it counts, and the run has an end."""
     tables = configuration(evaluation=VOTES, security={"aggregation": aggregation})
     owner, name = where
-    write(tmp_path)
     known = getattr(owner, name)
 
     def stopping(*args: Any, **named: Any) -> Any:
@@ -79,17 +79,8 @@ def test_votes_that_were_cut_off_are_spent_and_never_made_again(
             known(*args, **named)
         raise Stop
 
-    with pytest.MonkeyPatch.context() as patched:
-        patched.chdir(tmp_path)
-        patched.setattr(owner, name, stopping)
-        with pytest.raises(Stop):
-            pp.run(tables, "out")
-    folder = tmp_path / "out"
-    assert votes_in(folder) == (1, 0, 0)
-    outcome = resumed(tmp_path)
-    assert outcome.result.held_out is None
-    assert outcome.result.rounds == 2
-    assert votes_in(folder) == (1, 0, 0)
+    stopped(tmp_path, tables, owner, name, stopping)
+    folder = never_voted_again(tmp_path)
     assert not {"held_out_released", "held_out_deviation"} & stored(folder).keys()
     assert "held_out" not in measured(folder)
     assert not (folder / "checkpoint.npz").exists()
@@ -128,7 +119,8 @@ def test_votes_that_are_kept_and_not_in_the_log_are_refused(tmp_path: Path) -> N
         resumed(tmp_path)
 
 
-def test_rounds_and_votes_of_correlated_noise_go_on_with_the_next_block(tmp_path: Path) -> None:
+def stopped_in_block(folder: Path, round_before: int) -> None:
+    """Begin a run of two blocks of correlated noise, and stop it after a round."""
     from privplan.fl.uldp.averaging import UldpAvg
 
     noise = {"noise": "banded", "cohorts": 2, "blocks": 2, "noise_multiplier": 2.0}
@@ -136,38 +128,21 @@ def test_rounds_and_votes_of_correlated_noise_go_on_with_the_next_block(tmp_path
     known = UldpAvg.server_step
 
     def stopping(system: Any, parameters: Any, noisy: Any, state: Any, number: int) -> Any:
-        if number == 2:
+        if number == round_before:
             raise Stop
         return known(system, parameters, noisy, state, number)
 
-    write(tmp_path)
-    with pytest.MonkeyPatch.context() as patched:
-        patched.chdir(tmp_path)
-        patched.setattr(UldpAvg, "server_step", stopping)
-        with pytest.raises(Stop):
-            pp.run(tables, "out")
+    stopped(folder, tables, UldpAvg, "server_step", stopping)
+
+
+def test_rounds_and_votes_of_correlated_noise_go_on_with_the_next_block(tmp_path: Path) -> None:
+    stopped_in_block(tmp_path, 2)
     outcome = resumed(tmp_path)
     assert outcome.result.held_out is not None
     assert audit_budget(tmp_path / "out").supported
 
 
 def test_a_run_that_is_cut_in_its_last_block_does_not_go_on(tmp_path: Path) -> None:
-    from privplan.fl.uldp.averaging import UldpAvg
-
-    noise = {"noise": "banded", "cohorts": 2, "blocks": 2, "noise_multiplier": 2.0}
-    tables = configuration(evaluation=VOTES, privacy=noise, run={"rounds": 8})
-    known = UldpAvg.server_step
-
-    def stopping(system: Any, parameters: Any, noisy: Any, state: Any, number: int) -> Any:
-        if number == 6:
-            raise Stop
-        return known(system, parameters, noisy, state, number)
-
-    write(tmp_path)
-    with pytest.MonkeyPatch.context() as patched:
-        patched.chdir(tmp_path)
-        patched.setattr(UldpAvg, "server_step", stopping)
-        with pytest.raises(Stop):
-            pp.run(tables, "out")
+    stopped_in_block(tmp_path, 6)
     with pytest.raises(InvalidInput, match="last block"):
         resumed(tmp_path)

@@ -17,7 +17,7 @@ from privplan.audit.budget import audit_budget
 from privplan.fl.parties.transcripts import FOLDER, read_transcript
 
 from ...cases import for_each
-from .hospitals import MARKER, SCHEMA, SILOS, configuration, write
+from .hospitals import MARKER, SCHEMA, SILOS, assert_data_refused, configuration, write
 
 SYSTEMS: tuple[tuple[str, dict[str, dict[str, Any]]], ...] = (
     ("uldp-avg", {}),
@@ -405,16 +405,7 @@ def test_what_does_not_go_together_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: dict[str, Any], names: tuple[str, ...]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    write(tmp_path)
-    tables = configuration()
-    tables["data"] = {
-        key: value for key, value in {**tables["data"], **data}.items() if value is not None
-    }
-    with pytest.raises(InvalidInput) as caught:
-        pp.run(tables, "out")
-    for name in names:
-        assert name in str(caught.value)
-    assert not (tmp_path / "out").exists()
+    assert_data_refused(tmp_path, configuration(), data, names)
 
 
 NUMBER = {"column": "outcome", "kind": "number", "range": [0, 3]}

@@ -78,22 +78,30 @@ def upper_delta_bound(
     pairs: Sequence[tuple[Pair, int]], width: float, saddle: SaddlePoint, delta: float
 ) -> DeltaBound:
     """Return an upper bound on log delta, tight around the saddle point's epsilon and `delta`."""
-    listed = listed_outcomes(pairs)
-    if listed is not None:
-        return listed_delta(listed, upward=True)
-    rounds = discretized_rounds(pairs, width, saddle, delta, upper_pmf_rows, upper_pmf)
-    return _summed_delta(rounds, saddle, upward=True)
+    return _delta_bound(pairs, width, saddle, delta, upward=True)
 
 
 def lower_delta_bound(
     pairs: Sequence[tuple[Pair, int]], width: float, saddle: SaddlePoint, delta: float
 ) -> DeltaBound:
     """Return a lower bound on log delta, tight around the saddle point's epsilon and `delta`."""
+    return _delta_bound(pairs, width, saddle, delta, upward=False)
+
+
+def _delta_bound(
+    pairs: Sequence[tuple[Pair, int]],
+    width: float,
+    saddle: SaddlePoint,
+    delta: float,
+    *,
+    upward: bool,
+) -> DeltaBound:
     listed = listed_outcomes(pairs)
     if listed is not None:
-        return listed_delta(listed, upward=False)
-    rounds = discretized_rounds(pairs, width, saddle, delta, lower_pmf_rows, informative_lower_pmf)
-    return _summed_delta(rounds, saddle, upward=False)
+        return listed_delta(listed, upward=upward)
+    rows, pmf = (upper_pmf_rows, upper_pmf) if upward else (lower_pmf_rows, informative_lower_pmf)
+    rounds = discretized_rounds(pairs, width, saddle, delta, rows, pmf)
+    return _summed_delta(rounds, saddle, upward=upward)
 
 
 def _summed_delta(rounds: Rounds, saddle: SaddlePoint, *, upward: bool) -> DeltaBound:

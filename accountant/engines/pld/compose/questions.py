@@ -87,10 +87,10 @@ class EpsilonAt:
     def size(self, saddle: SaddlePoint) -> float:
         return saddle.epsilon
 
-    def scale(self, saddle: SaddlePoint) -> float:  # noqa: ARG002
+    def scale(self, saddle: SaddlePoint) -> float:
         return _distance_to_ends(self.target)
 
-    def tolerance(self, upper: float, accuracy: float, saddle: SaddlePoint) -> float:  # noqa: ARG002
+    def tolerance(self, upper: float, accuracy: float, saddle: SaddlePoint) -> float:
         return accuracy * upper
 
     def at_largest_loss(self, largest: float) -> float:
@@ -125,7 +125,7 @@ class DeltaAt:
     def size(self, saddle: SaddlePoint) -> float:
         return saddle.log_delta if self.least_delta <= MIN_CERTIFIED_DELTA else saddle.epsilon
 
-    def scale(self, saddle: SaddlePoint) -> float:  # noqa: ARG002
+    def scale(self, saddle: SaddlePoint) -> float:
         return _distance_to_ends(self.least_delta)
 
     def tolerance(self, upper: float, accuracy: float, saddle: SaddlePoint) -> float:
@@ -134,11 +134,11 @@ class DeltaAt:
     def at_largest_loss(self, largest: float) -> float:
         return 0.0 if largest <= self.target else 1.0
 
-    def upper(self, bound: DeltaBound, saddle: SaddlePoint) -> float:  # noqa: ARG002
+    def upper(self, bound: DeltaBound, saddle: SaddlePoint) -> float:
         # Asked for where a loss may be larger: delta is above 0, even where it underflows.
         return min(max(math.exp(bound(self.target)), LEAST_DELTA), 1.0)
 
-    def lower(self, bound: DeltaBound, saddle: SaddlePoint) -> float:  # noqa: ARG002
+    def lower(self, bound: DeltaBound, saddle: SaddlePoint) -> float:
         return math.exp(bound(self.target))
 
 

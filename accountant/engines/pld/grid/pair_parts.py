@@ -78,7 +78,7 @@ class AtomPair:
         high = min(int(np.searchsorted(np.cumsum(mass[::-1]), tail)), losses.size - 1)
         return float(losses[low]), float(max(losses[::-1][high], losses[low]))
 
-    def quadrature_points(self, tail: float) -> tuple[FloatArray, FloatArray]:  # noqa: ARG002
+    def quadrature_points(self, tail: float) -> tuple[FloatArray, FloatArray]:
         """Return at most `MAX_QUADRATURE_POINTS` losses and log P masses that stand for all."""
         losses, log_p = self._finite
         if losses.size <= MAX_QUADRATURE_POINTS:
@@ -96,11 +96,11 @@ class AtomPair:
             self.log_q, self.log_p, self.omitted_mass, self.has_heavy_atoms, self.rounding
         )
 
-    def mass_error(self, tail: float) -> float:  # noqa: ARG002
+    def mass_error(self, tail: float) -> float:
         """Return the relative error of a mass: of the logarithms, and of summing them."""
         return 1e-13 + self.rounding + 4 * UNIT_ROUNDOFF * self._largest_log
 
-    def edge_error(self, tail: float) -> float:  # noqa: ARG002
+    def edge_error(self, tail: float) -> float:
         """Return the rounding error of a loss."""
         return self.rounding + 4 * UNIT_ROUNDOFF * self._largest_log
 

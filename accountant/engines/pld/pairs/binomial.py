@@ -284,7 +284,7 @@ class ShiftedGaussian(Shifts):
         """Return c (x - c/2) / s^2."""
         return centre * (x - 0.5 * centre) / self.scale**2
 
-    def slope_of_shift(self, x: FloatArray, centre: FloatArray) -> FloatArray:  # noqa: ARG002
+    def slope_of_shift(self, x: FloatArray, centre: FloatArray) -> FloatArray:
         """Return c / s^2."""
         return centre / self.scale**2
 

@@ -59,7 +59,7 @@ class Frames(PrivateSystem):
         other = ev.Gaussian(noise_multiplier * math.sqrt((GROUP - 1) / GROUP) * DETAIL)
         return {"model": ev.Gaussian(noise_multiplier), "server": each, "silo": other}
 
-    def round(self, number, parameters, gate, state=None):  # noqa: ARG002
+    def round(self, number, parameters, gate, state=None):
         federation, mechanism = self.setup.federation, self.mechanism(self.promise.noise_multiplier)
         silos = roster(number, self.setup.silos)
         # A function of released values and of one silo's data each, before the noise.

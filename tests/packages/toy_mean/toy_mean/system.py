@@ -18,7 +18,7 @@ class ToyMean(UserSum):
     def row(self, held):
         return np.append(held.features.mean(axis=0), held.labels.mean())
 
-    def server_step(self, parameters, noisy, state, number):  # noqa: ARG002
+    def server_step(self, parameters, noisy, state, number):
         velocity = 0.5 * state["velocity"] + 0.5 * noisy.mean
         return velocity, {"velocity": velocity}
 

@@ -32,7 +32,7 @@ class ToyPca(PrivateSystem):
     phase = "release"
     state = State()
 
-    def __init__(self, settings, federation, local, streams):  # noqa: ARG002
+    def __init__(self, settings, federation, local, streams):
         super().__init__(setup(settings, federation, local))
         self.table = settings.table
         self.pca = pca_release(
@@ -94,7 +94,7 @@ class ToyPca(PrivateSystem):
     def use(self, federation):
         self.federation = federation
 
-    def round(self, number, parameters, gate, state=None):  # noqa: ARG002
+    def round(self, number, parameters, gate, state=None):
         federation = self.federation
         mechanism = self.mechanism(self.promise.noise_multiplier)
         rows = federation.features.astype(np.float64)
