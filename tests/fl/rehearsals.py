@@ -166,7 +166,7 @@ def usual_limit() -> int:
     """Return a limit of a phase, in seconds, that is kept here: by how long a start takes."""
     started = time.monotonic()
     subprocess.run([sys.executable, "-c", "import privplan.fl.network.flower"], check=True)
-    return max(20, int(8 * (time.monotonic() - started)))
+    return max(20, int(15 * (time.monotonic() - started)))
 
 
 def _time_of(line: dict[str, Any]) -> datetime:
