@@ -64,7 +64,7 @@ def init(_: typer.Context, asked: InitRequest) -> Report:
         ("each silo", f"privplan guard show {PLAN_FILE}"),
         ("", f"privplan guard sign {PLAN_FILE} --state DIR"),
         ("start", f"flwr run {app / BUNDLE_FOLDER} CONNECTION --stream"),
-        ("audit", f"privplan audit log {app / 'server' / 'run'} --against SILO/run ..."),
+        ("audit", f"privplan audit log {app / 'server' / 'run'} --against SILO/run --against ..."),
     ]
     result = {"app": str(app), "digest": plan.digest.hex(), "promise": dict(plan.promise)}
     return Report(result, table(rows), plan.digest.hex())

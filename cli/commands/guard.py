@@ -183,7 +183,7 @@ def status(_: typer.Context, asked: FolderRequest) -> Report:
     if seen.planned is None:
         left = "all: the server has not asked for anything yet"
     rows = [
-        ("spent", f"{seen.spent} rounds, of which {seen.released} were released"),
+        ("spent", f"{seen.spent} rounds, {seen.released} of them released"),
         ("left", "none: the run is closed" if seen.closed else left),
         *((f"epsilon {who}", f"{value:.6g} so far") for who, value in seen.epsilon.items()),
         ("refused", f"{seen.refused} requests"),

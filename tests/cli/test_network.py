@@ -30,7 +30,6 @@ def test_a_plan_is_written_read_and_signed(run: Run, refused: Refused) -> None:
     silos = keys(run, "north", "south", "east")
     said = refused("flower", "init", "run.toml", "-o", "app", *silos)
     assert "--insecure-seed" in said
-    shutil.rmtree("app")
     made = run("flower", "init", "run.toml", "-o", "app", *silos, "--insecure-seed")
     assert made.code == 0
     shown = run("guard", "show", "app/plan.toml")
