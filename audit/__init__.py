@@ -19,6 +19,7 @@ Runs of others, and services:
 - `check/`, `description/`, `readers/`, `reproduction/`: reported numbers: described runs, files of
   other libraries, what accountants print.
 - `adapters/`: privplan inside of other libraries.
+- `model_audits/`: attacks on models that anybody trained, from their scores.
 - `demos/`: published claims against simulations.
 - `budget_service/`: the budget ledger that many spend from.
 """

@@ -35,6 +35,7 @@ ROOMS: Final[dict[str, str]] = {
     "accountant/sensitivity/matrix": "by how much one unit moves C x, under correlated noise",
     "audit": "what runs leave behind, read and judged",
     "audit/adapters": "privplan inside of other libraries, one file for each",
+    "audit/model_audits": "attacks on models that anybody trained, from their scores",
     "audit/attack": "the attack on a run, tier by tier",
     "audit/attack_methods": "attacks on transcripts, seeds and models",
     "audit/attack_methods/membership": "membership inference for records and users",

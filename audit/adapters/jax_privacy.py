@@ -203,7 +203,7 @@ class LoggedExecution:
         self.mechanism = Mechanism.of(execution)
         self.log: RunLog | None = None
         self.batches = _ObservedBatches(execution.batch_selection_strategy)
-        self._made = 0
+        self._noise_draws = 0
         self._states: set[str] = set()
 
     def observed(self) -> Any:
@@ -230,7 +230,8 @@ class LoggedExecution:
         if not _is_guessable(key) or getattr(config, "noise_seed", 0) is not None:
             return state  # somebody chose it; a seed is found
         fresh = np.frombuffer(secrets.token_bytes(_words(key).nbytes), dtype=np.uint32)
-        return jax.random.wrap_key_data(fresh, impl=jax.random.key_impl(key)), inner
+        words = jax.numpy.asarray(fresh)
+        return jax.random.wrap_key_data(words, impl=jax.random.key_impl(key)), inner
 
     def _adding(self, update: Callable[..., Any]) -> Callable[..., Any]:
         def around(total: Any, state: Any, params: Any = None) -> Any:
@@ -242,9 +243,9 @@ class LoggedExecution:
                     "Call noise_addition_transform.update outside of jax.jit.",
                 )
             name = hashlib.sha256(_words(state[0]).tobytes()).hexdigest()
-            begins = self._made % self.mechanism.cycle == 0
-            self._made += 1
-            sizes = self.batches.taken(self._made)
+            begins = self._noise_draws % self.mechanism.cycle == 0
+            self._noise_draws += 1
+            sizes = self.batches.taken(self._noise_draws)
             facts = self.mechanism.facts(self.plan)
             if sizes is None:  # batches of somebody else: nobody knows how they were drawn
                 facts = dataclasses.replace(facts, sampler="none", rate=1.0, bounded=False)
@@ -360,11 +361,11 @@ def _response(matrix: Any, iterations: int, at: int) -> Any:
     values = jax.numpy.zeros(iterations).at[at].set(1.0)
 
     def following(state: Any, value: Any) -> Any:
-        made, after = matrix.multiply_next(value, state)
-        return after, made
+        product, after = matrix.multiply_next(value, state)
+        return after, product
 
-    _, made = jax.lax.scan(following, matrix.init_multiply(values[0]), values)
-    return np.asarray(made, dtype=np.float64)
+    _, products = jax.lax.scan(following, matrix.init_multiply(values[0]), values)
+    return np.asarray(products, dtype=np.float64)
 
 
 def _is_guessable(key: Any) -> bool:

@@ -113,7 +113,7 @@ class RunLog:
         self._sizes: list[int | None] = []
         self._skipped = 0
         self._closed = False
-        self._metrics, self._made, self._as_planned = metrics, 0, True
+        self._metrics, self._steps_taken, self._as_planned = metrics, 0, True
         self._aggregate = aggregate
         self._history: list[tuple[float, float, int]] = []
         self._asked = EpsilonBySteps(plan.delta, as_neighbours(plan.neighbours))
@@ -215,10 +215,10 @@ class RunLog:
         else:
             bounds = Bounds(0.0, math.inf)
         left = max(self.plan.promised - bounds.upper, 0.0)
-        return SpentEpsilon(self._made, bounds.lower, bounds.upper, left)
+        return SpentEpsilon(self._steps_taken, bounds.lower, bounds.upper, left)
 
     def _count(self, noise: float, rate: float, steps: int) -> None:
-        self._made += steps
+        self._steps_taken += steps
         last = self._history[-1] if self._history else None
         if last is not None and last[:2] == (noise, rate):
             self._history[-1] = (noise, rate, last[2] + steps)

@@ -78,16 +78,16 @@ class AuditedClaim:
                 "A run that claims from a ledger keeps the claim's id in ledger.json.",
                 "Name it: --claim ID",
             )
-        made = claim_of(ledger.connection, number)
-        head = made.answer.get("head")
+        paid = claim_of(ledger.connection, number)
+        head = paid.answer.get("head")
         if not isinstance(head, str):
             raise InvalidInput(
-                f"The claim {number} is {made.state}, and no log closed it.",
+                f"The claim {number} is {paid.state}, and no log closed it.",
                 "A verdict is about the log whose head closed the claim.",
                 f"Close it with the head of its log (POST /v1/claims/{number}/release), or say "
                 f"what was lost: POST /v1/claims/{number}/audit",
             )
-        return cls(made, head)
+        return cls(paid, head)
 
     def judged(self, folder: str | Path, report: BudgetReport) -> LedgerVerdict:
         """Tell the ledger what an audit of the log, held against `head`, found.

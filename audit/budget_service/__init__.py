@@ -10,8 +10,8 @@ The ledger counts what it is told.  A release that nobody claimed is not in it.
 The other ledger of this floor, `audit.ledger`, is what a run's log says of its phases.
 
 - `serving`, `app`, `service`: the process, the addresses it answers, and the service behind them.
-- `addresses`, `claim_addresses`, `data_set_addresses`, `problems`: each address: who may ask, what
-  it does; refusals as problem details.
+- `addresses`, `claim_addresses`, `data_set_addresses`, `description`, `problems`: each address: who
+  may ask, what it does, what OpenAPI says of it; refusals as problem details.
 - `claiming`, `claims`, `books`, `writer`: a claim from request to release: decided, charged under a
   lock, written in groups.
 - `pricer`, `pricing_process`, `stating`: prices of strangers' events, in processes that can be

@@ -216,11 +216,11 @@ def _impatient_handshakes(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
     """
     from .slow_senders import HEAD_SECONDS
 
-    made: Callable[..., Awaitable[Any]] = loop.create_server
+    usual: Callable[..., Awaitable[Any]] = loop.create_server
 
     async def create_server(*arguments: Any, ssl: Any = None, **more: Any) -> Any:
         limit = {} if ssl is None else {"ssl_handshake_timeout": HEAD_SECONDS}
-        return await made(*arguments, ssl=ssl, **limit, **more)
+        return await usual(*arguments, ssl=ssl, **limit, **more)
 
     vars(loop)["create_server"] = create_server
     try:

@@ -187,9 +187,15 @@ def _full_batches(working: WorkingFacts) -> None:
     batch, size = working.count(BATCH), working.count(key)
     if batch is None:
         working.derive(BATCH, size, "every step uses all: method = full")
-    elif population_is_counted(working) and batch not in map(working.count, POPULATIONS):
+    elif population_is_counted(working) and not _is_all(working, batch):
         says = f"batch = {shown(batch)} of {shown(size)} and method = full cannot both be true"
         working.contradict(BATCH, says, BATCH, key, "sampling.method")
+
+
+def _is_all(working: WorkingFacts, batch: int) -> bool:
+    """Return whether a batch, or all that are accumulated, are all there is."""
+    sizes = {working.count(key) for key in POPULATIONS}
+    return not sizes.isdisjoint({batch, batch * (working.count("schedule.accumulation") or 1)})
 
 
 def _derive_rate(working: WorkingFacts) -> None:

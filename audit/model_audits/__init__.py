@@ -2,9 +2,9 @@
 
     audit_scores(target=phi, membership=coins, shadows=phi_of_shadows, ...)
 
-`score_tables` holds scores and who was in which model, and refuses what no attack can use;
-`score_files` reads them, in our layout and in those of three other tools; `coins` says whether
-membership was decided by coins that the shadows do not tell, and what a classifier finds that never
-sees the model; `guesses` are those of one model, whose rule comes from shadows alone; `score_audit`
-is the audit.
+- `score_audit`: the audit: attacks, the bound on epsilon, what is withheld.
+- `score_tables`, `score_files`: scores and who was in which model, and the files that hold them, in
+  our layout and in those of three other tools.
+- `coins`: whether coins decided membership, and what a classifier tells that never sees the model.
+- `guesses`: guesses about one model, whose rule comes from shadows alone.
 """

@@ -123,12 +123,12 @@ def _out_of_fold(features: FloatArray, inside: BoolArray, unit: IntArray) -> Flo
     sides = [len(np.unique(unit[inside])), len(np.unique(unit[~inside]))]
     if min(sides) < FOLDS:
         return None
-    found = np.zeros(len(inside))
+    chances = np.zeros(len(inside))
     folds = StratifiedGroupKFold(FOLDS, shuffle=True, random_state=FOREST_SEED)
     for train, test in folds.split(features, inside, unit):
         if inside[train].all() or not inside[train].any():
             return None
         forest = RandomForestClassifier(TREES, min_samples_leaf=3, random_state=FOREST_SEED)
         forest.fit(features[train], inside[train])
-        found[test] = forest.predict_proba(features[test])[:, 1]
-    return found
+        chances[test] = forest.predict_proba(features[test])[:, 1]
+    return chances

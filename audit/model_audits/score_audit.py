@@ -62,8 +62,9 @@ class AttackResult:
 class ScoreAudit:
     """The audit of one set of scores: attacks, the primary one first, and what they rest on.
 
-    - `found`: `leak` where coins decided and an attack tells members from others at the confidence;
-      `groups differ` where it does and no coins decided; `nothing` else, which proves nothing.
+    - `conclusion`: `leak` where coins decided and an attack tells members from others at the
+      confidence; `groups differ` where it does and no coins decided; `nothing` else, which proves
+      nothing.
     - `contradicted`, `unusual`: what the guesses say of the claim; None without claim or coins.
     - `withheld`: what is not printed, and why.
     """
@@ -75,7 +76,7 @@ class ScoreAudit:
     units: int
     guesses: int
     delta: float
-    found: Literal["leak", "groups differ", "nothing"]
+    conclusion: Literal["leak", "groups differ", "nothing"]
     withheld: tuple[str, ...] = ()
     claimed: float | None = None
     contradicted: bool | None = None
@@ -104,7 +105,7 @@ class ScoreAudit:
             "users": self.units,
             "guesses": self.guesses,
             "correct": self.primary.correct,
-            "found": self.found,
+            "conclusion": self.conclusion,
             "claimed": self.claimed,
             "contradicted": self.contradicted,
             "unusual": self.unusual,
@@ -196,9 +197,9 @@ def audit_tables(
             row = _with_guesses(tables, trials[name], row, guesses, delta, len(named))
         rows.append(row)
     tells = any(each.auc.lower > 0.5 for each in rows)
-    found: Literal["leak", "groups differ", "nothing"] = "nothing"
+    conclusion: Literal["leak", "groups differ", "nothing"] = "nothing"
     if tells:
-        found = "leak" if bounded else "groups differ"
+        conclusion = "leak" if bounded else "groups differ"
     judged = bounded and claimed is not None
     return ScoreAudit(
         attacks=tuple(rows),
@@ -208,7 +209,7 @@ def audit_tables(
         units=len(tables.coins_of_target),
         guesses=guesses,
         delta=delta,
-        found=found,
+        conclusion=conclusion,
         withheld=tuple(dict.fromkeys(withheld)),
         claimed=claimed,
         contradicted=_rejects(rows, tables, guesses, delta, claimed, CONTRADICTED_AT)

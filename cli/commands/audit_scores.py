@@ -115,7 +115,7 @@ def _text(audit: ScoreAudit) -> str:
         area = audit.blind.auc
         lines.append(f"{'no model':<14}AUC {area.value:.3f} [{area.lower:.3f}, {area.upper:.3f}]")
         lines.append(paragraph(" " * 14, "A classifier that never sees the model."))
-    lines += ["", FOUND[audit.found]]
+    lines += ["", CONCLUSIONS[audit.conclusion]]
     if audit.primary.epsilon_lower is not None:
         lines.append(
             f"epsilon >= {rounding.down(audit.primary.epsilon_lower)} at delta {audit.delta:g}, by "
@@ -132,7 +132,7 @@ def _text(audit: ScoreAudit) -> str:
     return "\n".join(lines)
 
 
-FOUND: Final = {
+CONCLUSIONS: Final = {
     "leak": "The model tells who was in its training data.",
     "groups differ": (
         "Members and others differ; without coins nobody knows whether the model tells it."

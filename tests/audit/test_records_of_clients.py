@@ -238,3 +238,28 @@ def test_records_that_are_drawn_inside_of_clients_hide_a_silo_of_one(more: dict[
     result = of(0.345, **facts)
     covered(result, truth(2.0, 0.5 * (1.0 - 0.999**10), 10))
     assert result.verdict != "false"
+
+
+@for_each("unit", ["user", "silo"])
+def test_phases_inside_of_sampled_clients_may_draw_at_both_rates(unit: str) -> None:
+    phases = [[2.0, 0.9, 5], [2.0, 0.8, 5]]
+    result = of(0.73, unit=unit, method="poisson", phases=phases, clients_rate=0.1)
+    both = pp.account(
+        pp.events.Compose(
+            tuple(
+                pp.events.Repeat(5, pp.events.Poisson(0.1 * rate, pp.events.Gaussian(2.0)))
+                for rate in (0.9, 0.8)
+            )
+        ),
+        delta=1e-5,
+    )
+    covered(result, both.epsilon.upper)
+    assert result.verdict != "false"
+    assert "silo-clients" not in conventions_of(result)
+
+
+def test_accumulated_parts_of_all_records_are_full_batches() -> None:
+    facts = {"unit": "record", "method": "full", "records": 100, "noise_multiplier": 2.0}
+    result = of(1.0, **facts, batch=50, accumulation=2, steps=10)
+    assert "contradiction" not in {each.id for each in result.causes}
+    covered(result, truth(2.0, 1.0, 10))

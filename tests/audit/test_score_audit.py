@@ -44,7 +44,7 @@ def test_members_are_told_and_bounded_from_below() -> None:
     assert [each.attack for each in audit.attacks] == [
         "lira", "ratio", "rmia", "lira-offline", "loss"
     ]  # fmt: skip
-    assert audit.found == "leak"
+    assert audit.conclusion == "leak"
     assert audit.contradicted
     assert audit.primary.epsilon_lower is not None
     assert audit.primary.epsilon_lower > 1.0
@@ -114,7 +114,7 @@ def test_how_guesses_are_dealt_is_chosen_without_a_look_at_the_target() -> None:
 def test_without_coins_groups_differ_and_nothing_is_bounded() -> None:
     phi, inside = simulated()
     audit = audited(phi, inside, coins=None, claimed=0.1)
-    assert audit.found == "groups differ"
+    assert audit.conclusion == "groups differ"
     assert audit.primary.epsilon_lower is None
     assert audit.contradicted is None
     assert any("nobody said that coins decided" in each for each in audit.withheld)
@@ -158,11 +158,11 @@ def test_a_classifier_that_never_sees_the_model_voids_coins() -> None:
     shifted = audited(phi, inside, records=records)
     assert shifted.blind is not None
     assert shifted.blind.above_chance
-    assert shifted.found == "groups differ"
+    assert shifted.conclusion == "groups differ"
     fair = audited(phi, inside, records=rng.normal(size=(400, 4)))
     assert fair.blind is not None
     assert not fair.blind.above_chance
-    assert fair.found == "leak"
+    assert fair.conclusion == "leak"
 
 
 # --- units ----------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ def test_the_command_prints_attacks_and_exits_with_1_for_a_false_claim(
     np.savez(path, phi=phi, membership=inside, target=0)
     told = run("audit", "scores", path, "--guesses", "40", "--json")
     result = json.loads(told.out)["result"]
-    assert (told.code, result["found"], result["coins"]) == (0, "groups differ", "none")
+    assert (told.code, result["conclusion"], result["coins"]) == (0, "groups differ", "none")
     assert result["attacks"][0]["epsilon"] is None
     sure = ("--coins", "independent", "--guesses", "40")
     false = run("audit", "scores", path, *sure, "--claimed", "0.1")

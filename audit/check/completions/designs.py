@@ -177,7 +177,7 @@ def silos_are_clients(run: CheckedRun) -> bool:
     """
     settings = run.settings
     said = (settings.users, settings.sampled, settings.rate, settings.batch)
-    alone = all(each is None for each in said) and run.event is None
+    alone = all(each is None for each in said) and run.event is None and not settings.phases
     return settings.unit == "silo" and settings.clients_rate is not None and alone
 
 

@@ -195,22 +195,25 @@ def _rates_differ(run: PinnedRun) -> bool:
 def _with_clients(run: PinnedRun, end: End) -> PinnedRun:
     """Return a run in whose phases a whole user or silo joins: at a client's rate, or the phase's.
 
-    By joint convexity the higher of both shows no less.
+    By joint convexity the higher of both shows no less, and a draw at both, one after the other, no
+    more.
     """
     clients = run.settings.clients_rate
     if clients is None or not _rates_differ(run):
         return run
-    pick = max if end == "most" else min
-    phases = tuple(replace(p, rate=pick(p.rate, clients)) for p in run.settings.phases)
+    phases = tuple(
+        replace(p, rate=max(p.rate, clients) if end == "most" else p.rate * clients)
+        for p in run.settings.phases
+    )
     return replace(run, settings=replace(run.settings, phases=phases))
 
 
 def _phases_or_clients(run: PinnedRun, end: End) -> Choice | None:
     if not _rates_differ(run):
         return None
-    which = "higher" if end == "most" else "lower"
+    which = "the higher" if end == "most" else "both, one after the other,"
     unit = run.settings.unit
-    says = f"one {unit} joins a step at the {which} of its phase's rate and its client's"
+    says = f"one {unit} joins a step at {which} of its phase's rate and its client's"
     return Choice("schedule.phases", says)
 
 
