@@ -193,9 +193,16 @@ def _full_batches(working: WorkingFacts) -> None:
 
 
 def _is_all(working: WorkingFacts, batch: int) -> bool:
-    """Return whether a batch, or all that are accumulated, are all there is."""
-    sizes = {working.count(key) for key in POPULATIONS}
-    return not sizes.isdisjoint({batch, batch * (working.count("schedule.accumulation") or 1)})
+    """Return whether a batch, or all that are accumulated, are all there is, or all of clients."""
+    several = working.count("schedule.accumulation") or 1
+    clients = working.number("sampling.clients_rate") or 1.0
+    return any(
+        near(batch * times, size * share, RATE_TOLERANCE * batch * times)
+        for size in map(working.count, POPULATIONS)
+        if size is not None
+        for times in (1, several)
+        for share in (1.0, clients)
+    )
 
 
 def _derive_rate(working: WorkingFacts) -> None:
@@ -278,7 +285,9 @@ def rates_of(working: WorkingFacts, batch: int) -> Iterator[float]:
         populations.add(Fraction(of_user))
     several = working.count("schedule.accumulation") or 1
     accumulated = {Fraction(1), Fraction(several)}
-    clients = {1.0, working.number("sampling.clients_rate") or 1.0}
+    # A batch may be that of the clients of a round alone, or of all draws of both.
+    of_clients = working.number("sampling.clients_rate") or 1.0
+    clients = {1.0, of_clients, 1.0 / of_clients}
     # A loader's batch may be one that is accumulated, or all that are.
     together = {(drawn * batch, times) for drawn in accumulated for times in accumulated}
     together.add((Fraction(batch, several), Fraction(1)))

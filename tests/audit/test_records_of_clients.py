@@ -263,3 +263,27 @@ def test_accumulated_parts_of_all_records_are_full_batches() -> None:
     result = of(1.0, **facts, batch=50, accumulation=2, steps=10)
     assert "contradiction" not in {each.id for each in result.causes}
     covered(result, truth(2.0, 1.0, 10))
+
+
+@for_each("drawn", [{}, {"accumulation_of": "own-draws"}])
+def test_a_client_may_be_drawn_once_for_several_draws_of_its_records(drawn: dict[str, Any]) -> None:
+    facts = {"clients_rate": 0.05, "noise_multiplier": 1.5, "steps": 4, "accumulation": 3, **drawn}
+    inside = tuple((math.comb(3, k) / 8.0, float(k)) for k in range(4))
+    mixture = ((0.95, 0.0), *((0.05 * chance, shift) for chance, shift in inside))
+    result = of(2.0, unit="user", method="poisson", rate=0.5, **facts)
+    covered(result, loss_of(mixture, NOBODY, 1.5, 4))
+    whole = ((0.95, 0.0), (0.05, 3.0))
+    for unit in ({"unit": "user"}, {"unit": "silo", "silos": 10}):
+        covered(of(2.0, method="poisson", **facts, **unit), loss_of(whole, NOBODY, 1.5, 4))
+
+
+@for_each(
+    "facts",
+    [
+        {"method": "poisson", "rate": 0.01, "batch": 300, "records": 60000},
+        {"method": "full", "batch": 500, "records": 1000},
+    ],
+)
+def test_a_batch_may_be_that_of_clients_and_of_records_together(facts: dict[str, Any]) -> None:
+    result = of(1.0, unit="record", clients_rate=0.5, noise_multiplier=2.0, steps=10, **facts)
+    assert "contradiction" not in {each.id for each in result.causes}

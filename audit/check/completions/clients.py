@@ -57,6 +57,22 @@ def drawn_inside(run: PinnedRun) -> bool:
     return settings.clients_rate is not None and unsaid and run.design.drawn == "records"
 
 
+def in_several_draws_of_clients(run: PinnedRun) -> PinnedRun:
+    """Return a run at the most that several draws before one noise draw show of a client.
+
+    A client may be drawn once for all of them, and then its records in each.  Given the client,
+    each draw has its own rate, and by joint convexity the loss is at most that without the draw of
+    clients; where each draws clients anew, the higher of both rates bounds it.  Where nobody says
+    the rate inside, a user or silo is in each.
+    """
+    settings = run.settings
+    if settings.clients_rate is None or run.own_draws == 1 or settings.method == "full":
+        return run
+    if settings.rate is None and not settings.phases:
+        run = run.with_settings(rate=1.0)
+    return replace(at_higher_rate(run), stands_for="most")
+
+
 def in_every_step(run: PinnedRun, **changes: object) -> PinnedRun:
     """Return a run whose unit is in every step, which no draw exceeds; with changed settings."""
     settings = run.settings

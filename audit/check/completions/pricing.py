@@ -20,6 +20,7 @@ from .clients import (
     drawn_inside,
     in_batches_of_clients,
     in_every_step,
+    in_several_draws_of_clients,
     turned_by_a_record,
 )
 from .completion import Alternative, Choice, End
@@ -31,6 +32,9 @@ def priced(run: PinnedRun, end: End) -> Iterator[Alternative]:
         yield run, None
         return
     unit = run.settings.unit
+    of_wholes = unit == "user" or run.design.drawn == "silos"
+    if end == "most" and of_wholes and run.event is None:
+        run = in_several_draws_of_clients(run)
     if unit == "record" and run.event is None:
         for each in _records(run, end):
             yield each, None
