@@ -287,3 +287,11 @@ def test_a_client_may_be_drawn_once_for_several_draws_of_its_records(drawn: dict
 def test_a_batch_may_be_that_of_clients_and_of_records_together(facts: dict[str, Any]) -> None:
     result = of(1.0, unit="record", clients_rate=0.5, noise_multiplier=2.0, steps=10, **facts)
     assert "contradiction" not in {each.id for each in result.causes}
+
+
+@for_each("more", [{"rate": 0.9}, {"rate": 0.9, "sampled": "users"}, {"rate": 0.05}])
+def test_a_user_joins_no_more_steps_than_its_client(more: dict[str, Any]) -> None:
+    facts = {"unit": "user", "method": "poisson", "noise_multiplier": 2.0, "steps": 10}
+    result = of(1.0, clients_rate=0.1, **facts, **more)
+    covered(result, truth(2.0, 0.1 * float(more["rate"]), 10))
+    assert ends(result)[1] <= truth(2.0, 0.1, 10) * (1.0 + WITHIN)

@@ -23,14 +23,20 @@ def at_higher_rate(run: PinnedRun) -> PinnedRun:
     """Return a run of units that are drawn at the higher of the rates of clients and of draws.
 
     Whichever of both rates is meant, or both, one after the other, a unit joins a step with no more
-    than that probability; by joint convexity a higher rate shows no less.
+    than that probability; by joint convexity a higher rate shows no less.  Where a user is
+    protected, clients are users: one joins no more steps than its client.
     """
     settings, clients = run.settings, run.settings.clients_rate
     if clients is None:
         return run
-    phases = tuple(replace(p, rate=max(p.rate, clients)) for p in settings.phases)
-    rate = None if settings.phases else max(clients, settings.rate or 0.0)
-    return run.with_settings(rate=rate, phases=phases, clients_rate=None)
+    are_users = settings.unit == "user" and settings.method == "poisson" and run.own_draws == 1
+    phases = tuple(
+        replace(p, rate=clients if are_users else max(p.rate, clients)) for p in settings.phases
+    )
+    rate = clients if are_users else max(clients, settings.rate or 0.0)
+    return run.with_settings(
+        rate=None if settings.phases else rate, phases=phases, clients_rate=None
+    )
 
 
 def at_both_rates(run: PinnedRun) -> PinnedRun:

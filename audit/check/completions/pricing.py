@@ -205,10 +205,11 @@ def _with_clients(run: PinnedRun, end: End) -> PinnedRun:
     clients = run.settings.clients_rate
     if clients is None or not _rates_differ(run):
         return run
-    phases = tuple(
-        replace(p, rate=max(p.rate, clients) if end == "most" else p.rate * clients)
-        for p in run.settings.phases
-    )
+    if end == "most":
+        return replace(run, settings=replace(at_higher_rate(run).settings, clients_rate=clients))
+    if run.settings.records_per_user == 1:
+        return run  # a single record is drawn at both rates there
+    phases = tuple(replace(p, rate=p.rate * clients) for p in run.settings.phases)
     return replace(run, settings=replace(run.settings, phases=phases))
 
 
