@@ -5,7 +5,8 @@
   leaves.
 - `clones`, `closed_forms`: bounds for messages of which only epsilon0 is known; formulas that can
   be written down.
-- `binary_counts`, `attained`, `counting`: exact laws and tests on concrete data, for lower bounds.
+- `binary_counts`, `attained`: exact laws and tests on concrete data, for lower bounds.
+- `counting`: the same where each user sends some coordinates: counts over all of them.
 - `double`, `overlap`: some coordinates of each user, each shuffled with its own kind; chosen at
   random, or by the data.
 - `mixer`: who mixes the messages, and knows senders and dummies.
