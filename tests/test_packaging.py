@@ -38,6 +38,7 @@ TEXTS = sorted(
 )
 LIBRARIES = {
     "opacus": "opacus",
+    "opacus_canaries": "opacus",
     "opacus_observer": "opacus",
     "jax_privacy": "jax_privacy",
     "flower": "flwr",

@@ -23,7 +23,7 @@ class ExpectedRequest:
 
     `upwards` takes later rounds too, up to `last`; `result_of` is the round whose result must come
     with it, 0 for none.  `later` are phases of a later round, up to `last`, at which this one is
-    given up: the server went on without this silo.
+    given up: the server went on without this silo.  A request that is expected gives nothing up.
     """
 
     round: int
@@ -36,7 +36,8 @@ class ExpectedRequest:
     def gives_up(self, request: Request) -> bool:
         """Return whether a request is of what comes after this round, which is given up by it."""
         if request.phase == FINISH:
-            return FINISH in self.later and request.round >= self.last
+            ends = FINISH in self.later and FINISH not in self.phases
+            return ends and request.round >= self.last
         return request.phase in self.later and self.round < request.round <= self.last
 
     def refusal(self, request: Request) -> str | None:

@@ -241,7 +241,7 @@ def test_a_silo_that_was_away_takes_part_in_the_next_round_of_the_same_start(
     assert shares == [3, 3 if phase in (CONFIRM, RECOVER) else 2, 3]
     # What it missed are round 2, and with its first request the end of round 1.
     released = [each.round for each in records_of(parties.run_folder(1), RoundRelease)]
-    assert released == ([3] if phase == KEYS else [1, 3])
+    assert released == ([3] if phase == KEYS else [1, 3]), released
 
 
 def test_a_hub_that_repeats_or_reorders_learns_nothing_more(tmp_path: Path) -> None:
