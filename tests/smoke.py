@@ -76,9 +76,20 @@ def whole(folder: Path, checkout: Path) -> None:
     check(packed == wanted, f"not the files of the checkout: {sorted(packed ^ wanted)[:5]}")
     for module in pkgutil.walk_packages(privplan.__path__, "privplan."):
         if not module.name.endswith("__main__"):
-            # The extra `flower` is none of those that the wheel was installed with.
-            with contextlib.suppress(privplan.errors.MissingExtra):
-                importlib.import_module(module.name)
+            imported(module.name)
+
+
+def imported(name: str) -> None:
+    """Import a module; one for a library that the wheel was installed without may ask for it."""
+    import privplan
+
+    others = ("flwr", "jax", "jax_privacy", "opacus")
+    try:
+        importlib.import_module(name)
+    except privplan.errors.MissingExtra:
+        pass
+    except ModuleNotFoundError as error:
+        check((error.name or "").partition(".")[0] in others, f"{name} needs {error.name}")
 
 
 def library() -> None:
