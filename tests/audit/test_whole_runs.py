@@ -66,5 +66,5 @@ def test_the_ends_hold_a_run_of_clients_of_which_facts_are_hidden() -> None:
 
 @pytest.mark.slow
 def test_the_ends_hold_many_runs_of_which_facts_are_hidden() -> None:
-    tried(40_000, 150)
-    tried(50_000, 150, run_of_clients)
+    tried(40_000, 90)
+    tried(50_000, 90, run_of_clients)
