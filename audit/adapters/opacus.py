@@ -30,6 +30,7 @@ from ...accountant.errors import InvalidInput, MissingExtra
 from ...accountant.guarantee import Bounds
 from .canary_files import CANARIES, ObservationWriter, coins_for
 from .epsilon_by_step import EpsilonBySteps, SpentEpsilon, epsilon_of
+from .replacements import Replacements
 from .run_log import RunLog
 from .training_plan import TrainingPlan
 
@@ -125,7 +126,7 @@ def logged(
         if optimizer is not None:
             training.observe(optimizer, data_loader)
         else:
-            training.replace(privacy_engine, "make_private", training.observing)
+            training.replacements.put(privacy_engine, "make_private", training.observing)
         yield training
     except BaseException:
         training.end(complete=False)
@@ -147,21 +148,7 @@ class LoggedTraining:
         self.coins = None if canaries is None else coins_for(self.folder, canaries)
         self.seen: ObservationWriter | None = None
         self.log: RunLog | None = None
-        self._restored: list[Callable[[], None]] = []
-
-    def replace(self, target: Any, name: str, wrap: Callable[[Any], Any]) -> None:
-        """Put a wrapped method in the place of one of an object, until the end."""
-        inner = getattr(target, name)
-        of_object = name in vars(target) or name == "__class__"
-        setattr(target, name, wrap(inner))
-
-        def restore() -> None:
-            if of_object:
-                setattr(target, name, inner)
-            else:
-                delattr(target, name)
-
-        self._restored.append(restore)
+        self.replacements = Replacements()
 
     def observing(self, make_private: Callable[..., Any]) -> Callable[..., Any]:
         """Return `make_private` with an observer on what it returns."""
@@ -195,9 +182,9 @@ class LoggedTraining:
             return  # this process adds no noise
         if self.log is None:
             self.log = self._opened(observed)
-        observed.attach(self.replace, self.log)
+        observed.attach(self.replacements.put, self.log)
         if self.coins is not None and self.seen is not None:
-            CanaryGradients(observed, self.coins, self.seen).attach(self.replace)
+            CanaryGradients(observed, self.coins, self.seen).attach(self.replacements.put)
 
     def _opened(self, observed: ObservedOptimizer) -> RunLog:
         """Open the log; the coins of canaries are kept once their commitment stands in it."""
@@ -225,8 +212,7 @@ class LoggedTraining:
 
     def end(self, *, complete: bool) -> None:
         """Take the observer off again; close the log where the training came to its end."""
-        while self._restored:
-            self._restored.pop()()
+        self.replacements.undo()
         if self.log is not None:
             self.log.__exit__(None if complete else RuntimeError, None, None)
         if self.seen is not None:

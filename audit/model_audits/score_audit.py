@@ -26,7 +26,7 @@ from ..attack_methods.membership.trials import Area, Hits, Trials, area, hits, u
 from ..statistics.one_run import steinke, steinke_p_value
 from .coins import BlindResult, blind, complaints_of_coins
 from .guesses import correct, share_of_members
-from .score_tables import Kind, ScoreTables, as_phi, score_tables
+from .score_tables import Kind, Level, ScoreTables, as_phi, score_tables
 
 ALPHA: Final = 0.05
 CONTRADICTED_AT: Final = 1e-3
@@ -62,8 +62,8 @@ class AttackResult:
 class ScoreAudit:
     """The audit of one set of scores: attacks, the primary one first, and what they rest on.
 
-    - `conclusion`: `leak` where coins decided and an attack tells members from others at the
-      confidence; `groups differ` where it does and no coins decided; `nothing` else, which proves
+    - `conclusion`: `leak` where coins decided and an attack tells members from others, at 95 % over
+      all attacks; `groups differ` where it does and no coins decided; `nothing` else, which proves
       nothing.
     - `contradicted`, `unusual`: what the guesses say of the claim; None without claim or coins.
     - `withheld`: what is not printed, and why.
@@ -71,7 +71,7 @@ class ScoreAudit:
 
     attacks: tuple[AttackResult, ...]
     blind: BlindResult | None
-    unit: Literal["user", "record"]
+    unit: Level
     coins: str
     units: int
     guesses: int
@@ -138,7 +138,8 @@ def audit_scores(
     - `shadows` (S, n), `membership` (S, n): the same of models that the attacker trains.
     - `kind`: `phi` (log p_y - log(1 - p_y)), `loss`, or `logits` (models, n, classes), `labels`.
     - `population`: scores of records that no model has trained on, of (targets, shadows).
-    - `user`: whose record it is; then a user is a unit. `group`: copies, which count as one record.
+    - `user`: whose record it is; then a user is a unit.  `group`: copies, which count as one, so
+      that bounds are of copies together, and no claim for a single record is judged.
     - `records` (n, d): features, for a classifier that never sees the model.
     - `attacks`: names in `ATTACKS`, the primary one first; by default all that the scores allow.
     - `coins`: `independent` says that each unit was in the target by a fair coin of its own, which
@@ -188,7 +189,7 @@ def audit_tables(
     if coins is None:
         withheld += ("epsilon: nobody said that coins decided who was in (`coins`)",)
     withheld += tuple(f"epsilon: {why}" for why in against)
-    trials = {name: trials_of(tables.evidence, name, tables.level) for name in named}
+    trials = {name: trials_of(tables.evidence, name, tables.scored_by) for name in named}
     rows = []
     for index, name in enumerate(named):
         row, left_out = _result(name, trials[name], primary=index == 0)
@@ -196,11 +197,15 @@ def audit_tables(
         if bounded:
             row = _with_guesses(tables, trials[name], row, guesses, delta, len(named))
         rows.append(row)
-    tells = any(each.auc.lower > 0.5 for each in rows)
+    tells = any(
+        area(trials[row.attack], alpha=_level(ALPHA, row, len(rows))).lower > 0.5 for row in rows
+    )
     conclusion: Literal["leak", "groups differ", "nothing"] = "nothing"
     if tells:
         conclusion = "leak" if bounded else "groups differ"
-    judged = bounded and claimed is not None
+    if bounded and tables.level == "group":
+        withheld += ("the claim: bounds are of copies together, and it is about a single record",)
+    judged = bounded and claimed is not None and tables.level != "group"
     return ScoreAudit(
         attacks=tuple(rows),
         blind=seen,
@@ -297,7 +302,7 @@ def _result(name: str, trials: Trials, *, primary: bool) -> tuple[AttackResult, 
 def _with_guesses(
     tables: ScoreTables, trials: Trials, row: AttackResult, guesses: int, delta: float, tried: int
 ) -> AttackResult:
-    share = share_of_members(tables.evidence, row.attack, tables.level, guesses)
+    share = share_of_members(tables.evidence, row.attack, tables.scored_by, guesses)
     right = correct(trials.scores[0], trials.members[0], guesses, share)
     alpha = _level(ALPHA, row, tried)
     units = len(tables.coins_of_target)

@@ -39,7 +39,8 @@ from .score_tables import KINDS, Kind, ScoreTables, as_phi, score_tables
 MOST_BYTES: Final = 4 * 2**30
 """Most bytes that an archive may hold, unpacked."""
 
-MOST_CSV_BYTES: Final = 2**30
+MOST_CSV_BYTES: Final = 2**27
+"""Most bytes of a table, whose rows take a multiple of it in memory."""
 
 TRUE: Final = ("1", "true", "yes", "in")
 FALSE: Final = ("0", "false", "no", "out")

@@ -27,18 +27,23 @@ ROUNDED_TO: Final = 1e-3
 """Records that agree after rounding to so much, in units of each column's spread, are one."""
 
 
+Level = Literal["user", "record", "group"]
+"""Whose coin decides who is in a model."""
+
+
 @dataclass(frozen=True, eq=False)
 class ScoreTables:
     """Evidence of models that anybody trained, and what of it was left out.
 
     - `evidence`: phi of all records under shadows and targets, who was in which; see `Evidence`.
-    - `level`: whose coin decided: `user`, all records of one together, or `record`.
+    - `level`: whose coin decided: `user`, all records of one together; `record`; or `group`, copies
+      of a record together, of which one is scored.
     - `records`: features of the same records, (records, features), where they were given.
     - `withheld`: what is not used, and why, as sentences.
     """
 
     evidence: Evidence
-    level: Literal["user", "record"]
+    level: Level
     records: FloatArray | None = None
     withheld: tuple[str, ...] = ()
 
@@ -46,6 +51,11 @@ class ScoreTables:
     def has_population(self) -> bool:
         """Whether there are scores of records that no model has trained on."""
         return bool(self.evidence.targets_population.shape[1] > 0)
+
+    @property
+    def scored_by(self) -> Literal["user", "record"]:
+        """What has a score: a user, by the sum over its records, or a record."""
+        return "user" if self.level == "user" else "record"
 
     @property
     def coins_of_target(self) -> BoolArray:
@@ -121,7 +131,8 @@ def score_tables(
     `target` (T, n) and `shadows` (S, n) are phi, `target_membership` and `membership` booleans of
     the same shapes, `population` phi of (target, shadows) on records that no model has trained on,
     `user` (n,) whose record it is, `group` (n,) which records are copies of each other, `records`
-    (n, d) their features.  Records that are equal there count as one.  Raises `InvalidInput`.
+    (n, d) their features.  Records that are equal there count as one: one of them is scored, and
+    their coin is that of them all.  Raises `InvalidInput`.
     """
     records_count = target.shape[1]
     if shadows is None:
@@ -143,6 +154,10 @@ def score_tables(
     holders, level, copies = _units(user, group, features, records_count)
     both = np.concatenate([in_shadow, in_target])
     kept, withheld = _whole_units(both, holders, level, copies)
+    if level == "record" and len(np.unique(holders[kept])) < kept.sum():
+        # A coin is guessed once: of copies the first one is scored.
+        level = "group"
+        kept = kept & np.isin(np.arange(len(holders)), np.unique(holders, return_index=True)[1])
     holders = np.unique(holders[kept], return_inverse=True)[1].astype(np.int64)
     first = np.unique(holders, return_index=True)[1]
     design = Design(in_shadow[:, kept][:, first], in_target[:, kept][:, first], paired=False)
@@ -196,7 +211,7 @@ def _features(records: ArrayLike, count: int) -> FloatArray:
 
 def _units(
     user: ArrayLike | None, group: ArrayLike | None, features: FloatArray | None, count: int
-) -> tuple[IntArray, Literal["user", "record"], bool]:
+) -> tuple[IntArray, Level, bool]:
     """Return the unit of each record, the level, and whether units are copies of each other."""
     for name, values in (("user", user), ("group", group)):
         if values is None:

@@ -44,6 +44,7 @@ from privplan.fl.log.hash_chain import LOG
 
 from . import flower_trainings as runs
 from .flower_trainings import BATCH, CLIP, NOISE, RIGHT, ROUNDS, WRONG, fedavg, plan, server_side
+from .judged_trainings import errors, require_found, require_not_accused
 from .logs import rechained
 
 pytestmark = pytest.mark.slow
@@ -58,19 +59,10 @@ def unseeded() -> Iterator[None]:
     np.random.seed()
 
 
-def errors(folder: Path) -> set[str]:
-    """Return the ids of what a budget audit calls an error."""
-    return {each.id for each in audit_budget(folder).hazards if each.severity == "error"}
-
-
 @pytest.mark.parametrize("make", RIGHT, ids=lambda make: make.__name__)
 def test_right_runs_are_not_accused(tmp_path: Path, make: Callable[[Path], None]) -> None:
     make(tmp_path / "out")
-    report = audit_budget(tmp_path / "out")
-    assert [each for each in report.hazards if each.severity == "error"] == []
-    assert report.supported
-    assert verify(tmp_path / "out").complete
-    assert pp.check(tmp_path / "out").verdict == "holds"
+    require_not_accused(tmp_path / "out")
 
 
 @pytest.mark.parametrize(("make", "found"), WRONG.items(), ids=[make.__name__ for make in WRONG])
@@ -78,9 +70,7 @@ def test_wrong_runs_are_found(
     tmp_path: Path, make: Callable[[Path], None], found: set[str]
 ) -> None:
     make(tmp_path / "out")
-    assert found
-    assert found <= errors(tmp_path / "out")
-    assert not audit_budget(tmp_path / "out").supported
+    require_found(tmp_path / "out", found)
 
 
 def test_the_number_is_that_of_clients_drawn_without_replacement(tmp_path: Path) -> None:

@@ -30,31 +30,22 @@ from privplan.accountant import events as ev
 from privplan.accountant.errors import BudgetExceeded, InvalidInput, LogBroken
 from privplan.audit.adapters.dp_accounting import CertifiedAccountant
 from privplan.audit.adapters.jax_privacy import Mechanism, plan_of
-from privplan.audit.budget import audit_budget
 from privplan.audit.verify import verify
 from privplan.fl.log import LogWriter, Sidecar
 from privplan.fl.log.hash_chain import LOG
 
 from . import jax_trainings as runs
 from .jax_trainings import ITERATIONS, NOISE, RATE, RECORDS, RIGHT, WRONG, execution, plan, trained
+from .judged_trainings import errors, require_found, require_not_accused
 from .logs import rechained
 
 pytestmark = pytest.mark.slow
 
 
-def errors(folder: Path) -> set[str]:
-    """Return the ids of what a budget audit calls an error."""
-    return {each.id for each in audit_budget(folder).hazards if each.severity == "error"}
-
-
 @pytest.mark.parametrize("make", RIGHT, ids=lambda make: make.__name__)
 def test_right_trainings_are_not_accused(tmp_path: Path, make: Callable[[Path], None]) -> None:
     make(tmp_path / "out")
-    report = audit_budget(tmp_path / "out")
-    assert [each for each in report.hazards if each.severity == "error"] == []
-    assert report.supported
-    assert verify(tmp_path / "out").complete
-    assert pp.check(tmp_path / "out").verdict == "holds"
+    require_not_accused(tmp_path / "out")
 
 
 @pytest.mark.parametrize(("make", "found"), WRONG.items(), ids=[make.__name__ for make in WRONG])
@@ -62,8 +53,7 @@ def test_wrong_trainings_are_found(
     tmp_path: Path, make: Callable[[Path], None], found: set[str]
 ) -> None:
     make(tmp_path / "out")
-    assert found <= errors(tmp_path / "out")
-    assert not audit_budget(tmp_path / "out").supported
+    require_found(tmp_path / "out", found)
 
 
 @pytest.mark.parametrize("bands", [1, 2, 5])

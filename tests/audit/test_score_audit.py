@@ -82,13 +82,15 @@ def test_a_bound_holds_for_the_mechanism_that_made_the_scores() -> None:
 @pytest.mark.slow
 def test_scores_without_signal_show_nothing() -> None:
     """At 5 % over all attacks of a call 400 calls err 20 times in the mean, above 45 at 1e-7."""
-    above = contradicted = 0
+    above = contradicted = leaks = 0
     for seed in range(400):
         phi, inside = simulated(models=9, records=200, shift=0.0, seed=seed)
         audit = audited(phi, inside, claimed=0.1)
         above += any(each.epsilon_lower for each in audit.attacks)
         contradicted += bool(audit.contradicted)
+        leaks += audit.conclusion == "leak"
     assert above <= 45
+    assert leaks <= 45
     assert contradicted <= 5
 
 
@@ -190,9 +192,32 @@ def test_copies_of_a_record_count_as_one() -> None:
     inside[:, 1] = inside[:, 0]
     records[3] = records[2]
     inside[0, 3] = ~inside[0, 2]
-    audit = audited(phi, inside, records=records)
+    audit = audited(phi, inside, records=records, claimed=0.1)
     assert audit.units == 400 - 1 - 2
     assert any("copies" in each for each in audit.withheld)
+    assert (audit.unit, audit.contradicted) == ("group", None)
+
+
+def test_the_coin_of_copies_is_guessed_once() -> None:
+    """Five copies of a record share a release of mu 1 and a coin: not five right guesses."""
+    truth = pp.account(pp.events.Gaussian(1.0), delta=DELTA).epsilon.lower
+    for seed in range(20):
+        rng = np.random.default_rng([44, seed])
+        coins = rng.random(300) < 0.5
+        scores = np.repeat(rng.normal(size=300) + coins, 5)
+        audit = pp.audit_scores(
+            scores,
+            np.repeat(coins, 5),
+            group=np.repeat(np.arange(300), 5),
+            coins="independent",
+            delta=DELTA,
+            guesses=40,
+        )
+        single = pp.audit_scores(scores[::5], coins, coins="independent", delta=DELTA, guesses=40)
+        assert audit.units == 300
+        assert audit.primary.correct == single.primary.correct
+        assert audit.primary.epsilon_lower is not None
+        assert audit.primary.epsilon_lower <= truth
 
 
 # --- bad input ------------------------------------------------------------------------------------
