@@ -81,8 +81,9 @@ class ScoreTables:
 def as_phi(scores: ArrayLike, kind: Kind, labels: ArrayLike | None = None) -> FloatArray:
     """Return phi = log p_y - log(1 - p_y) of scores: (models, records).
 
-    `phi` is taken as it is; `loss` is -log p_y, 0 or above; `logits` are (models, records, classes)
-    with `labels` (records,).  Raises `InvalidInput` for scores out of their range.
+    `phi` is taken as it is; `loss` is -log p_y, 0 or above; `logits` are (models, records,
+    classes), or (records, classes) of one model, with `labels` (records,).  Raises `InvalidInput`
+    for scores out of their range.
 
     >>> as_phi([[0.6931471805599453]], "loss").round(9).tolist()
     [[0.0]]
@@ -115,6 +116,7 @@ def _labels(labels: ArrayLike, count: int) -> IntArray:
 
 
 def _of_logits(logits: FloatArray, labels: ArrayLike | None) -> FloatArray:
+    logits = logits[None] if logits.ndim == 2 else logits
     if labels is None or logits.ndim != 3 or logits.shape[2] < 2:
         raise InvalidInput(
             "`logits` must be of shape (models, records, classes), with `labels` of (records,).",
