@@ -2,8 +2,8 @@
 
     PEERS/bin/python bench/score_peers.py SOURCES SCORES.npz...
 
-SOURCES holds `advanced_mia.py` and `epsilon_lower_bound.py` of tensorflow/privacy and `attacks.py` of
-privacytrustlab/ml_privacy_meter, whose packages need more than these files do.  PrivacyGuard
+SOURCES holds `advanced_mia.py` and `epsilon_lower_bound.py` of tensorflow/privacy and `attacks.py`
+of privacytrustlab/ml_privacy_meter, whose packages need more than these files do.  PrivacyGuard
 (`privacyguard-platform`) and ART (`adversarial-robustness-toolbox`) are installed.  A line of JSON
 is printed for each file: what each peer says by its defaults, and its seconds of CPU; or why it is
 missing.

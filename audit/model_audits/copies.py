@@ -78,6 +78,6 @@ def _tolerance(distinct: FloatArray, rng: np.random.Generator) -> float:
     # Of those that are among the others themselves the second nearest counts.
     squares[(asked[:, None, 0] == others[None, :, 0]) & (squares < 1e-9)] = np.inf
     nearest = float(np.sqrt(max(np.median(squares.min(1)), 0.0)))
-    usual = nearest * (len(others) / n) ** (1.0 / d)
-    share = min(OF_USUAL_DISTANCE, (100.0 * n) ** (-1.0 / d))
+    usual = nearest * float((len(others) / n) ** (1.0 / d))
+    share = min(OF_USUAL_DISTANCE, float((100.0 * n) ** (-1.0 / d)))
     return min(NEARLY_EQUAL_RECORDS * float(np.sqrt(d)), share * usual)

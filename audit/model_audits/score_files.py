@@ -180,14 +180,14 @@ def _opposite(membership: NDArray[np.generic], row: int) -> bool:
 
 def _of_probabilities(scores: NDArray[np.generic], name: str) -> FloatArray:
     """Return phi of probabilities of the label, in any shape."""
-    if scores.dtype.kind != "f" or not ((scores >= 0.0) & (scores <= 1.0)).all():
+    table = scores.astype(np.float64) if scores.dtype.kind == "f" else np.full(1, np.nan)
+    if not ((table >= 0.0) & (table <= 1.0)).all():
         raise InvalidInput(
             f"{name} must be probabilities of the label, in [0, 1].",
             "That is what ml_privacy_meter writes there.",
             "Give other scores as `phi`, in our own layout.",
         )
-    table = np.maximum(scores.astype(np.float64), LEAST_PROBABILITY)
-    return as_phi(-np.log(table), "loss")
+    return as_phi(-np.log(np.maximum(table, LEAST_PROBABILITY)), "loss")
 
 
 def _of_lines(path: str | Path) -> ScoreFile:

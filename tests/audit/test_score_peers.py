@@ -15,6 +15,7 @@ facebookresearch/PrivacyGuard, attacks/lira_attack.py; privacytrustlab/ml_privac
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,10 @@ from privplan.audit.attack_methods.membership.tier import ATTACKS
 from privplan.audit.model_audits.score_audit import AttackResult, ScoreAudit
 from privplan.audit.shadows import design
 
+from privplan.cli.pages import topics
+
 from ..cases import for_each
+from ..source_tree import ROOT
 
 DELTA = 1e-5
 RATE = 0.01
@@ -180,3 +184,27 @@ def test_bounds_are_the_published_ones(
     )
     assert audit.primary.correct == right
     assert audit.primary.epsilon_lower == pytest.approx(epsilon, abs=1e-5)
+
+
+def test_the_page_has_the_numbers_of_the_bench() -> None:
+    told = json.loads((ROOT / "bench" / "score_audits.json").read_text(encoding="utf-8"))
+    rows = [line.split() for line in topics.page("scores").splitlines()]
+    tool = ""
+    seen = 0
+    for row in rows:
+        if row and row[0] in told["signal"]:
+            tool, row = row[0], row[1:]
+        if not tool or not row or row[0] not in told["signal"][tool]["says"]:
+            continue
+        says = told["signal"][tool]["says"][row[0]]
+        assert row[1:3] == [f"{says[name]:.3f}".lstrip("0") for name in ("auc", "tpr")]
+        seen += 1
+    assert seen == 11
+    nulls = told["nulls"]
+    above = {name: f"{row['above zero']} of {row['of']}" for name, row in nulls.items()}
+    text = " ".join(topics.page("scores").split())
+    for name in ("privplan, epsilon", "PrivacyGuard, epsilon, default"):
+        assert above[name] in text
+    for size in told["sizes"].values():
+        assert max(size[attack] for attack in ATTACKS) < 10.0
+        assert size["gigabytes"] < 1.0
