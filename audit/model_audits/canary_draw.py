@@ -127,6 +127,7 @@ def draw_canaries(
         removed,
         source.suffix,
         source.format,
+        user,
         {
             "kind": kind,
             "canaries": canaries,
@@ -174,7 +175,7 @@ def _source(
         )
     described = read_schema(schema) if isinstance(schema, (str, Path)) else schema
     format = TextFormat() if described is None else described.format
-    held = table_of(data) if isinstance(data, Mapping) else None if data is None else Path(data)
+    held = _held(data)
     if isinstance(held, Path):
         suffix = suffix_of(held)
         names = column_names(held, format)
@@ -190,6 +191,18 @@ def _source(
     else:
         stated = {"schema": digest(canonical(tables_of_schema(described)))}
     return _Source(held, described, suffix, format, names, stated)
+
+
+def _held(data: object) -> Path | ExampleTable | None:
+    """Return the data as a path or a table; raises `InvalidInput` for anything else."""
+    if data is None or isinstance(data, (str, Path)):
+        return None if data is None else Path(data)
+    if isinstance(data, Mapping):
+        return table_of(data)
+    raise InvalidInput(
+        f"`data` must be a file, or arrays by column; it is of type {type(data).__name__}.",
+        next_step='Give a path, or {"x": images, "y": labels}; of a frame, dict(frame).',
+    )
 
 
 def _examples(
@@ -255,8 +268,11 @@ def _in_order(
 
 
 def _ids(count: int) -> NDArray[np.str_]:
-    """Return random ids, ascending: nothing but the order of the rows is in them."""
+    """Return random ids, ascending: nothing but the order of the rows is in them.
+
+    They begin with a letter, so that no program takes them for numbers.
+    """
     ids: set[str] = set()
     while len(ids) < count:
-        ids.update(secrets.token_hex(8) for _ in range(count - len(ids)))
+        ids.update(f"c{secrets.token_hex(8)}" for _ in range(count - len(ids)))
     return np.array(sorted(ids))

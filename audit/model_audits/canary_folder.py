@@ -58,6 +58,12 @@ class CanaryFolder:
         return self.manifest.head
 
     @property
+    def user(self) -> str | None:
+        """The column of the data that says whose a record is, None where there is none."""
+        named = self.manifest.drawn["user"]
+        return None if named is None else str(named)
+
+    @property
     def files(self) -> dict[str, str]:
         """The names of the files in the folder, by what they are for; no coin is in a name."""
         drawn = self.manifest.drawn
@@ -78,8 +84,8 @@ class CanaryFolder:
             "epsilon is that of the plan; where the rate is batch / records it falls, and an epoch "
             "has more steps: account for the training as it ran, with its number of records.",
             "How many records there are follows from the coins: take rate and divisor from a "
-            f"number that is fixed beforehand, such as the records and {canaries * each:,} more, "
-            "and not from the length of the table, or the proof does not cover them.",
+            f"number that is fixed beforehand, such as the records and {canaries * each // 2:,} "
+            "more, and not from the length of the table, or the proof does not cover them.",
             "The model learns wrong or random labels: it is the one that is audited, and less "
             "accurate than one without canaries.",
         )
@@ -132,11 +138,15 @@ def units_of(score: Mapping[str, NDArray[Any]]) -> IntArray:
     return np.argsort(np.argsort(first))[place]
 
 
-def inserted(score: ExampleTable, into: BoolArray) -> ExampleTable:
-    """Return the rows of the canaries that are in, in the columns of the data."""
+def inserted(score: ExampleTable, into: BoolArray, user: str | None) -> ExampleTable:
+    """Return the rows of the canaries that are in, in the columns of the data.
+
+    Where these have no column `user`, one says whose a record is if canaries are users.
+    """
     chosen = score.only(into[units_of(score.columns)])
+    extra = (ID,) if user is None else (ID, OWNER)
     return ExampleTable(
-        {name: values for name, values in chosen.columns.items() if name not in (ID, OWNER)}
+        {name: values for name, values in chosen.columns.items() if name not in extra}
     )
 
 
@@ -147,6 +157,7 @@ def write_canaries(
     removed: IntArray,
     suffix: str,
     format: TextFormat,
+    user: str | None,
     drawn: Mapping[str, object],
 ) -> None:
     """Write all files into a new folder, the manifest last: without one it was never finished.
@@ -159,7 +170,7 @@ def write_canaries(
         coins.keep(folder)
         content = score.content(suffix, format)
         atomic.write(folder / f"{SCORE}{suffix}", content, private=True)
-        into = inserted(score, coins.into).content(suffix, format)
+        into = inserted(score, coins.into, user).content(suffix, format)
         atomic.write(folder / f"{INSERT}{suffix}", into, private=True)
         if len(removed):
             lines = "\n".join(["row", *map(str, removed.tolist()), ""])
@@ -174,6 +185,7 @@ def write_canaries(
         folder,
         {
             **drawn,
+            "user": user,
             "commitment": coins.commitment,
             "score": digest_of(content),
             "suffix": suffix,

@@ -24,6 +24,8 @@ from ...accountant.errors import InvalidInput
 from ...accountant.regular_file import regular_content
 from ...fl.log.append_file import AppendFile, sync_folder
 from ...fl.log.hash_chain import CHAIN, START, canonical, chained, is_hash, parsed
+from ...fl.tables.schema import ENCODINGS
+from .example_files import SUFFIXES
 
 MANIFEST: Final = "manifest.jsonl"
 
@@ -39,6 +41,7 @@ _FIELDS: Final[Mapping[str, Mapping[str, type]]] = {
         "records_each": int,
         "guesses": int,
         "label": str,
+        "user": object,
         "made_from": dict,
         "commitment": str,
         "score": str,
@@ -184,9 +187,24 @@ def _record(line: bytes, number: int, prev: str) -> dict[str, Any] | None:
             return None
         if not all(isinstance(content[name], kind) for name, kind in fields.items()):
             return None
+        if number == 0 and not _is_possible(content):
+            return None
         return record if chained(content, number, prev)[0] == text else None
     except (ValueError, RecursionError):
         return None
+
+
+def _is_possible(drawn: Mapping[str, Any]) -> bool:
+    """Return whether canaries can have been drawn so: a stranger's file decides no name or size."""
+    return (
+        1 <= drawn["guesses"] <= drawn["canaries"]
+        and drawn["records_each"] >= 1
+        and drawn["suffix"] in SUFFIXES
+        and drawn["encoding"] in ENCODINGS
+        and len(drawn["delimiter"]) == 1
+        and drawn["delimiter"].isascii()
+        and (drawn["delimiter"].isprintable() or drawn["delimiter"] == "\t")
+    )
 
 
 def _changed(path: Path, number: int) -> InvalidInput:

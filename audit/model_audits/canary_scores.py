@@ -54,10 +54,10 @@ CHAIN_ALONE: Final = "chain only"
 AGAINST_HEAD: Final = "chain and head"
 
 GRADIENTS: Final = (
-    "A model's answers to examples show little: at a proven epsilon of 4 to 9 such canaries showed "
-    "0.3 to 1.2, and 2 to 3.5 of a model without protection. Canary gradients, which are seen in "
-    "every step, show most of it: privplan.logged(..., canaries=1000) puts them in, and privplan "
-    "audit attack judges them."
+    "A model's answers to examples show little: in a training of digits with a proven epsilon of "
+    "7.4 they showed 0.5, and 1.9 to 3.5 without protection. Canary gradients, which are seen in "
+    "every step, showed 2.2 of any mechanism there, and 5.4 by the claim tier: "
+    "privplan.logged(..., canaries=1000) puts them in, and privplan audit attack judges them."
 )
 
 ASSUMES: Final = (
@@ -311,7 +311,9 @@ def _coins(canaries: CanaryFolder, table: ExampleTable) -> BoolArray:
     """Return the coins; raises `InvalidInput` unless they are those that were committed to."""
     folder, drawn = canaries.folder, canaries.manifest.drawn
     coins = CanaryCoins.read(folder)
-    if coins.commitment != drawn["commitment"] or len(coins) != drawn["canaries"]:
+    units = int(units_of(table.columns).max()) + 1
+    same = coins.commitment == drawn["commitment"]
+    if not same or {len(coins), units} != {drawn["canaries"]}:
         raise InvalidInput(
             f"{folder / COINS_FILE} does not hold the coins that the manifest committed to.",
             "Coins that are chosen after the training prove what one likes.",
@@ -319,7 +321,10 @@ def _coins(canaries: CanaryFolder, table: ExampleTable) -> BoolArray:
         )
     path = folder / f"{INSERT}{drawn['suffix']}"
     if path.exists():
-        expected = inserted(table, coins.into).content(str(drawn["suffix"]), text_format(canaries))
+        user = None if drawn["user"] is None else str(drawn["user"])
+        expected = inserted(table, coins.into, user).content(
+            str(drawn["suffix"]), text_format(canaries)
+        )
         try:
             same = regular_content(path, MOST_TABLE_BYTES, within=folder) == expected
         except OSError as error:

@@ -22,6 +22,7 @@ from .score_files import MOST_CSV_BYTES, archive_arrays
 
 ARCHIVE: Final = ".npz"
 TEXT: Final = ".csv"
+SUFFIXES: Final = (TEXT, ARCHIVE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +74,7 @@ def read_examples(path: Path, format: TextFormat) -> ExampleTable:
 
 def table_of(arrays: Mapping[str, ArrayLike]) -> ExampleTable:
     """Return arrays as a table; raises `InvalidInput` unless each has a row for each example."""
-    columns = {name: np.asarray(values) for name, values in arrays.items()}
+    columns = {name: _as_texts(np.asarray(values)) for name, values in arrays.items()}
     sizes = {len(values) if values.ndim else 0 for values in columns.values()}
     if len(sizes) != 1 or sizes == {0}:
         raise InvalidInput(
@@ -110,7 +111,7 @@ def column_names(path: Path, format: TextFormat) -> tuple[str, ...]:
 def suffix_of(path: Path) -> str:
     """Return the ending of a name, one of those that are read; raises `InvalidInput`."""
     ending = path.suffix.lower()
-    if ending not in (TEXT, ARCHIVE):
+    if ending not in SUFFIXES:
         raise InvalidInput(
             f"{path}: examples are read from .csv and .npz files.",
             "A CSV file has a header; an archive has an array for each column, such as x and y.",
@@ -137,6 +138,13 @@ def _records(path: Path, format: TextFormat, fields: int) -> Iterator[list[str]]
         raise InvalidInput(f"{path} cannot be read: {error.strerror}.") from None
     except (UnicodeDecodeError, csv.Error) as error:
         raise InvalidInput(f"{path} cannot be read as CSV: {type(error).__name__}.") from None
+
+
+def _as_texts(values: NDArray[Any]) -> NDArray[Any]:
+    """Return an array of objects that are all texts, as a frame has them, as one of texts."""
+    if values.dtype == object and all(isinstance(each, str) for each in values.ravel().tolist()):
+        return values.astype(str)
+    return values
 
 
 def _texts(cells: tuple[str, ...]) -> NDArray[Any]:

@@ -79,9 +79,9 @@ def test_the_file_to_insert_holds_those_that_are_in_and_no_other(kind: str, tmp_
     assert len(score["canary"]) == 80 * each
     assert len(set(score["canary"].tolist())) == 80 * each
     into = coins[units_of(score)]
-    assert list(insert) == ["x", "y"]
+    assert list(insert) == [*(["canary_user"] if each > 1 else []), "x", "y"]
     for name, values in insert.items():
-        assert values.dtype == arrays()[name].dtype
+        assert name == "canary_user" or values.dtype == arrays()[name].dtype
         np.testing.assert_array_equal(values, score[name][into])
     assert 0 < coins.sum() < 80
     assert (np.bincount(units_of(score)) == each).all()
@@ -133,6 +133,13 @@ def test_by_a_schema_no_record_is_read(tmp_path: Path) -> None:
     assert 0.0 <= held["marker"].astype(float).min() <= held["marker"].astype(float).max() <= 8.0
     bare = pp.draw_canaries(None, 50, tmp_path / "b", schema=schema, label="outcome")
     assert list(bare.insert) == ["patient", "age", "sex", "marker", "outcome"]
+
+
+def test_columns_of_a_frame_may_hold_texts(tmp_path: Path) -> None:
+    data = {"sex": np.array(["f", "m"] * 30, object), "y": np.array(["no", "yes"] * 30, object)}
+    held = pp.draw_canaries(data, 50, tmp_path / "c", public=WHO).to_score
+    assert set(held["sex"].tolist()) == {"f", "m"}
+    assert set(held["y"].tolist()) == {"no", "yes"}
 
 
 def test_only_the_owner_reads_the_folder(tmp_path: Path) -> None:
@@ -257,6 +264,7 @@ def asked(**more: Any) -> Callable[[Path], Any]:
         (asked(data={"x": np.array([{}] * 50), "y": np.zeros(50, int)}), "numbers or texts"),
         (asked(data={"x": np.zeros((50, 2)), "y": np.zeros((50, 3))}), "one label for each"),
         (asked(data={"canary": np.zeros(50), "y": np.zeros(50)}), "which canaries need"),
+        (asked(data=[1, 2]), "must be a file, or arrays by column"),
         (asked(data="d.json"), "are read from .csv and .npz"),
     ],
 )

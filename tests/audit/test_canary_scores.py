@@ -198,21 +198,24 @@ def more_guesses(content: bytes) -> bytes:
     return content.replace(b'"guesses":20', b'"guesses":10')
 
 
-def rewritten(content: bytes) -> bytes:
-    """Return the line with other guesses and a hash that fits: only a head tells."""
-    from privplan.fl.log.hash_chain import CHAIN, START, chained
-
-    held = json.loads(more_guesses(content))
-    record = {name: value for name, value in held.items() if name not in CHAIN}
-    return chained(record, 0, START)[0].encode() + b"\n"
-
-
 def lacking(content: bytes) -> bytes:
     from privplan.fl.log.hash_chain import CHAIN, START, chained
 
     held = json.loads(content)
     record = {n: value for n, value in held.items() if n not in (*CHAIN, "guesses")}
     return chained(record, 0, START)[0].encode() + b"\n"
+
+
+def stated(**changes: Any) -> Callable[[bytes], bytes]:
+    """Return what writes a first line with other facts and a hash that fits."""
+
+    def line(content: bytes) -> bytes:
+        from privplan.fl.log.hash_chain import CHAIN, START, chained
+
+        record = {n: value for n, value in json.loads(content).items() if n not in CHAIN}
+        return chained({**record, **changes}, 0, START)[0].encode() + b"\n"
+
+    return line
 
 
 def opened_to_others(drawn: DrawnCanaries) -> None:
@@ -233,7 +236,12 @@ def opened_to_others(drawn: DrawnCanaries) -> None:
         (edit("manifest.jsonl", lambda held: held + held), "Line 2"),
         (edit("manifest.jsonl", lambda _: b""), "Line 1"),
         (edit("manifest.jsonl", lacking), "Line 1"),
-        (edit("manifest.jsonl", rewritten), "No line of the manifest has this head"),
+        (edit("manifest.jsonl", stated(guesses=101)), "Line 1"),
+        (edit("manifest.jsonl", stated(suffix="/../x")), "Line 1"),
+        (edit("manifest.jsonl", stated(encoding="rot13")), "Line 1"),
+        (edit("manifest.jsonl", stated(delimiter="")), "Line 1"),
+        (edit("manifest.jsonl", stated(canaries="100")), "Line 1"),
+        (edit("manifest.jsonl", stated(guesses=10)), "No line of the manifest has this head"),
     ],
 )
 def test_files_that_were_changed_are_refused_before_anything_is_opened(
