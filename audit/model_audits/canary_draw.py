@@ -242,13 +242,14 @@ def _rows(
         rows[shape.label.name] = np.repeat(rows[shape.label.name][::each], each)
         return rows, none
     assert table is not None
-    if canaries > len(table):
+    labelled = shape.labelled(table.columns[shape.label.name])
+    if canaries > len(labelled):
         raise InvalidInput(
-            f"{canaries:,} canaries need as many public records; there are {len(table):,}.",
+            f"{canaries:,} canaries need as many public records; there are {len(labelled):,}.",
             "Each is a record with another label.",
             "Draw fewer, or out of distribution.",
         )
-    chosen = rng.choice(len(table), canaries, replace=False)
+    chosen = rng.choice(labelled, canaries, replace=False)
     rows = dict(table.only(chosen).columns)
     rows[shape.label.name] = shape.other_labels(rows[shape.label.name], rng)
     return rows, np.sort(chosen)

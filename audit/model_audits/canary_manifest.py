@@ -23,7 +23,7 @@ from typing import Any, Final
 from ...accountant.errors import InvalidInput
 from ...accountant.regular_file import regular_content
 from ...fl.log.append_file import AppendFile, sync_folder
-from ...fl.log.hash_chain import CHAIN, START, canonical, chained, is_hash, parsed
+from ...fl.log.hash_chain import CHAIN, LOG, START, canonical, chained, is_hash, parsed
 from ...fl.tables.schema import ENCODINGS
 from .example_files import SUFFIXES
 
@@ -151,7 +151,9 @@ def read_manifest(folder: Path) -> Manifest:
         raise InvalidInput(
             f"{path} cannot be read: {error.strerror}.",
             "A folder of canaries has a manifest of what was fixed beforehand.",
-            "Draw canaries: privplan audit canaries make",
+            f"privplan audit attack {folder}"  # canary gradients are judged there
+            if (folder / LOG).exists()
+            else "Draw canaries: privplan audit canaries make",
         ) from None
     records: list[Mapping[str, Any]] = []
     hashes: list[str] = []

@@ -11,6 +11,7 @@ examples share one model.  Canary gradients, each with coordinates of its own, d
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -223,7 +224,21 @@ class _Judge:
     def of(
         cls, canaries: CanaryFolder, delta: float, claimed: float | None, event: ev.Event | None
     ) -> _Judge:
-        """Return it; raises for an event that no test can be made of, while that costs nothing."""
+        """Return it; raises for an event that no test can be made of, before anything is opened."""
+        if event is not None and delta == 0.0:
+            raise InvalidInput(
+                "`delta` must be above 0 where a mechanism is named.",
+                "Few mechanisms have an epsilon at delta 0.",
+                "Give delta=1e-5.",
+            )
+        if event is not None and claimed is None:
+            claimed = account(event, delta=delta, neighbours=NEIGHBOURS).epsilon.upper
+            if not math.isfinite(claimed):
+                raise InvalidInput(
+                    "The named mechanism has no finite epsilon at this delta.",
+                    "A claim that allows everything cannot be contradicted.",
+                    "Leave the event out, or give a larger delta.",
+                )
         drawn = canaries.manifest.drawn
         judge = cls(
             str(drawn["kind"]),
@@ -235,12 +250,6 @@ class _Judge:
             event,
         )
         if event is not None:
-            if delta == 0.0:
-                raise InvalidInput(
-                    "`delta` must be above 0 where a mechanism is named.",
-                    "Few mechanisms have an epsilon at delta 0.",
-                    "Give delta=1e-5.",
-                )
             judge._of_mechanism(judge.guesses // 2)
         return judge
 
@@ -256,12 +265,9 @@ class _Judge:
         """Return the bounds of so many right guesses, and the verdict on the claim."""
         m, r, level = self.canaries, self.guesses, ALPHA / self._tests
         mechanism = None if self.event is None else self._of_mechanism(right)
-        claimed = self.claimed
-        if claimed is None and self.event is not None:
-            claimed = account(self.event, delta=self.delta).epsilon.upper
         contradicted = unusual = None
-        if claimed is not None:
-            chance = steinke_p_value(m, r, right, epsilon=claimed, delta=self.delta)
+        if self.claimed is not None:
+            chance = steinke_p_value(m, r, right, epsilon=self.claimed, delta=self.delta)
             strict = CONTRADICTED_AT / self._tests
             contradicted = chance <= strict or self._rejects(right, strict)
             unusual = not contradicted and (chance <= level or self._rejects(right, level))
@@ -277,7 +283,7 @@ class _Judge:
             epsilon_lower=steinke(m, r, right, delta=self.delta, alpha=level),
             head=head,
             checked=checked,
-            claimed=claimed,
+            claimed=self.claimed,
             contradicted=contradicted,
             unusual=unusual,
             mechanism=mechanism,

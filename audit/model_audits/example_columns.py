@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ...accountant.arrays import FloatArray
+from ...accountant.arrays import FloatArray, IntArray
 from ...accountant.errors import InvalidInput, Unsupported
 from ...fl.tables.schema import GAP_WORDS, Column, Schema
 from .example_files import ExampleTable
@@ -92,6 +92,12 @@ class ExampleShape:
             column.name: column.drawn(count, rng, at_ends=at_ends and column is not self.label)
             for column in self.columns
         }
+
+    def labelled(self, labels: NDArray[Any]) -> IntArray:
+        """Return which rows have a label that is one of the classes, if there are classes."""
+        words = self.label.words
+        known = np.ones(len(labels), bool) if words is None else np.isin(labels, words)
+        return np.flatnonzero(known)
 
     def other_labels(self, labels: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
         """Return for each label a random other one; raises `Unsupported` where there is none."""
@@ -176,9 +182,19 @@ def _label_of(name: str, values: NDArray[Any]) -> ExampleColumn:
             f"`{name:.60}` must have one label for each example; its shape is {values.shape}.",
             next_step="Give classes as numbers, and not as rows with a 1 in one place.",
         )
-    if len(np.unique(values)) <= MOST_CLASSES:
-        return _words(name, values)
+    known = values[_is_known(values)]
+    if 0 < len(np.unique(known)) <= MOST_CLASSES:
+        return _words(name, known)
     return _column_of(name, values)
+
+
+def _is_known(labels: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return where a label is one: no gap, and no NaN."""
+    if labels.dtype.kind == "f":
+        return np.isfinite(labels)
+    if labels.dtype.kind in "OU":
+        return np.array([each.strip() not in GAP_WORDS for each in labels.tolist()])
+    return np.ones(len(labels), bool)
 
 
 def _column_of(name: str, values: NDArray[Any]) -> ExampleColumn:
@@ -191,12 +207,17 @@ def _column_of(name: str, values: NDArray[Any]) -> ExampleColumn:
         whole = bool((numbers == np.floor(numbers)).all())
         ends = (np.array([numbers.min()]), np.array([numbers.max()]))
         return ExampleColumn(name, *ends, whole=whole)
-    flat = values.reshape(len(values), -1).astype(np.float64)
-    flat = np.where(np.isfinite(flat), flat, np.nan)
-    known = ~np.isnan(flat).all(0)
-    low, high = np.zeros(flat.shape[1]), np.zeros(flat.shape[1])
-    low[known], high[known] = np.nanmin(flat[:, known], 0), np.nanmax(flat[:, known], 0)
+    flat = values.reshape(len(values), -1)
     whole = values.dtype.kind in "biu"
+    if whole:
+        low, high = flat.min(0), flat.max(0)
+    else:
+        known = np.isfinite(flat)
+        # A number that is finite in no record is 0.
+        nowhere = ~known.any(0)
+        low = np.where(nowhere, 0.0, flat.min(0, where=known, initial=np.inf))
+        high = np.where(nowhere, 0.0, flat.max(0, where=known, initial=-np.inf))
+    low, high = low.astype(np.float64), high.astype(np.float64)
     return ExampleColumn(name, low, high, values.shape[1:], whole=whole, dtype=values.dtype)
 
 

@@ -121,6 +121,23 @@ def test_wrong_labels_are_wrong_and_their_originals_are_listed(tmp_path: Path) -
     assert any("originals of all 100 canaries" in said for said in drawn.effects)
 
 
+def test_a_label_that_is_missing_is_no_class(tmp_path: Path) -> None:
+    lines = text_file(tmp_path).read_text().splitlines()
+    lines[1:40] = [line.rsplit(",", 1)[0] + "," for line in lines[1:40]]
+    path = tmp_path / "g.csv"
+    path.write_text("\n".join(lines) + "\n")
+    drawn = pp.draw_canaries(
+        path, 80, tmp_path / "c", kind="wrong-label", public=WHO, label="outcome"
+    )
+    assert set(drawn.to_score["outcome"].tolist()) == {"no", "yes"}
+    assert drawn.removed.min() >= 39
+    data = {"x": np.array([[np.nan, 1.0], [np.nan, 3.0]] * 30), "y": np.array([0.0, np.nan] * 30)}
+    held = pp.draw_canaries(data, 50, tmp_path / "n", public=WHO).to_score
+    assert set(held["y"].tolist()) == {0.0}
+    assert set(held["x"][:, 0].tolist()) == {0.0}
+    assert 1.0 <= held["x"][:, 1].min() <= held["x"][:, 1].max() <= 3.0
+
+
 def test_by_a_schema_no_record_is_read(tmp_path: Path) -> None:
     """A file of a header and of no records gives the same columns as one with people in it."""
     schema = schema_file(tmp_path)

@@ -176,6 +176,21 @@ def test_that_they_are_opened_is_on_the_disk_before_anything_is_judged(
         drawn.score(scores, delta=DELTA)
 
 
+def test_two_at_once_cannot_open_them(tmp_path: Path) -> None:
+    drawn = drawn_into(tmp_path / "c")
+    first = canary_manifest.OpenManifest(drawn.folder)
+    with pytest.raises(InvalidInput, match="being written by another"):
+        drawn.score(telling(drawn), delta=DELTA)
+    first.close()
+    assert drawn.score(telling(drawn), delta=DELTA).right == 20
+
+
+def test_a_folder_of_canary_gradients_is_attacked_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "log.jsonl").write_text("{}\n")
+    with pytest.raises(InvalidInput, match="privplan audit attack"):
+        DrawnCanaries.of(tmp_path)
+
+
 # --- what was changed -----------------------------------------------------------------------------
 
 
@@ -311,7 +326,9 @@ def test_scores_that_rank_nobody_open_nothing(
 def test_an_event_without_a_test_opens_nothing(tmp_path: Path) -> None:
     drawn = drawn_into(tmp_path / "c")
     with pytest.raises(Unsupported):
-        drawn.score(telling(drawn), delta=DELTA, event=pp.events.NoGuarantee("none"))
+        drawn.score(telling(drawn), delta=DELTA, claimed=1.0, event=pp.events.NoGuarantee("none"))
+    with pytest.raises(InvalidInput, match="no finite epsilon"):
+        drawn.score(telling(drawn), delta=1e-9, event=pp.events.Approximate(1.0, 1e-3))
     with pytest.raises(InvalidInput, match="above 0 where a mechanism"):
         drawn.score(telling(drawn), delta=0.0, event=EVENT)
     assert DrawnCanaries.of(drawn.folder).manifest.opened is None
