@@ -8,8 +8,8 @@
         canaries.judged   what they showed
 
 A chain shows that nothing was changed to whoever has kept the hash of a line, its head.  Nobody can
-be kept from copying a folder before it is opened and opening each copy: only who holds the manifest
-of the first opening sees that.
+be kept from copying a folder before it is opened and opening each copy, or from cutting its manifest
+back: only who holds the manifest of the first opening sees that.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ LEAST_HEAD: Final = 32
 """Digits of a head that is given, at least."""
 
 COPIES: Final = (
-    "a folder that was copied before it was opened can be opened again: whoever needs to know "
-    "keeps the manifest, or its head, of the first opening"
+    "a folder that was copied before it was opened, or whose manifest was cut back, can be opened "
+    "again: whoever needs to know keeps the manifest, or its head, of the first opening"
 )
 
 

@@ -191,7 +191,7 @@ def _label_of(name: str, values: NDArray[Any]) -> ExampleColumn:
 def _is_known(labels: NDArray[Any]) -> NDArray[np.bool_]:
     """Return where a label is one: no gap, and no NaN."""
     if labels.dtype.kind == "f":
-        return np.isfinite(labels)
+        return np.asarray(np.isfinite(labels), bool)
     if labels.dtype.kind in "OU":
         return np.array([each.strip() not in GAP_WORDS for each in labels.tolist()])
     return np.ones(len(labels), bool)
