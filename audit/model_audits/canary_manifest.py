@@ -8,8 +8,8 @@
         canaries.judged   what they showed
 
 A chain shows that nothing was changed to whoever has kept the hash of a line, its head.  Nobody can
-be kept from copying a folder before it is opened and opening each copy, or from cutting its manifest
-back: only who holds the manifest of the first opening sees that.
+be kept from copying a folder before it is opened and opening each copy, or from cutting its
+manifest back: only who holds the manifest of the first opening sees that.
 """
 
 from __future__ import annotations
