@@ -12,7 +12,7 @@ import math
 import struct
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -46,10 +46,18 @@ Arrays = Mapping[str, NDArray[np.generic]]
 
 
 def arrays_in(path: str | Path) -> Arrays:
-    """Return the arrays of an archive that a layout names; raises `InvalidInput`."""
+    """Return the arrays of an archive that a layout of scores names; raises `InvalidInput`."""
+    return archive_arrays(path, NAMES)
+
+
+def archive_arrays(path: str | Path, names: Collection[str] | None = None) -> Arrays:
+    """Return the arrays of an archive, none of them of objects; raises `InvalidInput`.
+
+    Of `names` alone, where they are given: numbers and texts, which count as 8 bytes a cell.
+    """
     try:
         with open_regular(path) as file, zipfile.ZipFile(file) as packed:
-            headers = _headers(packed, path)
+            headers = _headers(packed, path, names)
             return {name: _cells(packed, header) for name, header in headers.items()}
     except PrivplanError:
         raise
@@ -59,18 +67,21 @@ def arrays_in(path: str | Path) -> Arrays:
         raise _refused(path, "it is damaged, or no archive") from None
 
 
-def _headers(packed: zipfile.ZipFile, path: str | Path) -> dict[str, ArrayHeader]:
+def _headers(
+    packed: zipfile.ZipFile, path: str | Path, names: Collection[str] | None
+) -> dict[str, ArrayHeader]:
     """Return the headers of all named arrays, whose cells fit in memory together."""
+    least = 0 if names is None else CELL_BYTES
     headers: dict[str, ArrayHeader] = {}
     for info in packed.infolist():
         name = info.filename.removesuffix(".npy")
-        if name not in NAMES or name == info.filename:
+        if name == info.filename or (names is not None and name not in names):
             continue
         if name in headers:
             raise InvalidInput(f"{path} has two arrays of the name `{name}`.")
         try:
             headers[name] = header = header_in(packed, info)
-            if not header.holds_numbers and not header.holds_texts:
+            if names is not None and not (header.holds_numbers or header.holds_texts):
                 raise Unreadable("of a type that is not read")
         except Unreadable as why:
             raise InvalidInput(
@@ -78,9 +89,7 @@ def _headers(packed: zipfile.ZipFile, path: str | Path) -> dict[str, ArrayHeader
                 "Archives of Python objects are not read: reading them would execute code.",
                 "Save plain arrays by numpy.savez.",
             ) from None
-    size = sum(
-        max(math.prod(header.shape) * CELL_BYTES, header.size) for header in headers.values()
-    )
+    size = sum(max(math.prod(header.shape) * least, header.size) for header in headers.values())
     if size > MOST_BYTES:
         raise InvalidInput(
             f"{path} takes {size:,} bytes in memory, and the limit is {MOST_BYTES:,}.",

@@ -105,6 +105,15 @@ def read_columns(path: str | Path, names: Sequence[str], layout: Layout) -> Colu
     )
 
 
+def csv_rows(path: str | Path) -> list[dict[str, str]]:
+    """Return the rows of a CSV file by the names of its header; raises `InvalidInput`."""
+    names = column_names(path)
+    rows = list(_lines(path))[1:]
+    if not rows or any(len(row) != len(names) for row in rows):
+        raise InvalidInput(f"{path} must have a header, and as many cells in each line.")
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
 def _lines(path: str | Path) -> Iterator[list[str]]:
     """Yield the cells of each line that has any."""
     try:

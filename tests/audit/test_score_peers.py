@@ -30,7 +30,6 @@ from privplan.audit.attack_methods.membership.scores import ratio, tuned
 from privplan.audit.attack_methods.membership.tier import ATTACKS
 from privplan.audit.model_audits.score_audit import AttackResult, ScoreAudit
 from privplan.audit.shadows import design
-
 from privplan.cli.pages import topics
 
 from ..cases import for_each
