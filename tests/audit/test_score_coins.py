@@ -153,11 +153,11 @@ def test_a_classifier_that_never_sees_the_model_voids_coins() -> None:
 
 @for_each("noise", [0.0, 1e-5, 4e-4])
 def test_near_copies_are_found_wherever_they_lie(noise: float) -> None:
-    """Pairs at a distance of up to 4e-4 of the spread, of 5 columns, one with an outlier."""
+    """Pairs at a distance of up to 4e-4 of the spread, of 5 columns, each with an outlier."""
     rng = np.random.default_rng(12)
     features = rng.normal(size=(400, 5))
     features[200:] = features[:200] + noise * rng.normal(size=(200, 5))
-    features[0, 2] = 1e9
+    features[0] = 1e9
     found = copies(features)
     assert len(np.unique(found)) == 201  # the one with the outlier has none
     assert (found[201:] == found[1:200]).all()
@@ -191,6 +191,15 @@ def test_guesses_are_the_highest_and_the_lowest() -> None:
         rising = np.argsort(scores)
         expected = members[rising[-9:]].sum() + (~members[rising[:3]]).sum()
         assert correct(scores, members, 12, 0.75) == expected
+
+
+def test_nobody_is_guessed_twice() -> None:
+    """Of 40 equal scores all are guessed, 20 as members: r right ones leave 20 - m + r others."""
+    rng = np.random.default_rng(18)
+    for _ in range(20):
+        members = rng.random(40) < 0.5
+        right = correct(np.zeros(40), members, 40, 0.5)
+        assert (right - 20 + members.sum()) % 2 == 0
 
 
 def test_guesses_among_ties_are_right_as_often_as_a_draw_is() -> None:
