@@ -26,6 +26,7 @@ from .commands.claims import claims
 from .commands.data import check as data_check
 from .commands.data import ids, schema
 from .commands.doctor import doctor
+from .commands.examples import examples
 from .commands.explain import explain
 from .commands.flower import init
 from .commands.guard import guard, key, show, sign, status
@@ -161,7 +162,19 @@ def privplan(
 
 
 # In the order in which the help lists them.
-for command in (calibrate, plan, run, account, check, claims, report, explain, doctor, serve):
+for command in (
+    calibrate,
+    plan,
+    run,
+    account,
+    check,
+    claims,
+    report,
+    explain,
+    examples,
+    doctor,
+    serve,
+):
     app.command(cls=Command)(command)
 
 

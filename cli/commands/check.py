@@ -54,6 +54,13 @@ Brief = Annotated[
     bool,
     typer.Option("--brief", help="Leave out the facts, and the questions about those missing."),
 ]
+Statement = Annotated[
+    bool,
+    typer.Option(
+        "--statement",
+        help="Print a paragraph for a paper or a model card: what is proven, and on what it rests.",
+    ),
+]
 
 
 @option_group
@@ -68,6 +75,7 @@ class CheckRequest(OutputOptions):
     each: Each = False
     strict: Strict = False
     brief: Brief = False
+    statement: Statement = False
     quiet: Verdict = False
 
 
@@ -99,4 +107,5 @@ def check(_: typer.Context, asked: CheckRequest) -> Report:
         grouping=grouping_of(together=asked.together, each=asked.each),
         strict=asked.strict,
         brief=asked.brief,
+        as_statement=asked.statement,
     )

@@ -5,6 +5,6 @@
 - `account`, `epsilon_noise`, `risk_noise`, `gram`, `plan`, `curve`: answers of `account`,
   `calibrate` and `plan`.
 - `run`, `forecast`: what a run left; what one would prove.
-- `attack`, `check`, `checked_runs`, `loaders`, `claims`: attacks tier by tier, verdicts about runs,
-  the table of claims.
+- `attack`, `check`, `checked_runs`, `statement`, `loaders`, `claims`: attacks tier by tier,
+  verdicts about runs, what may be said of one, the table of claims.
 """

@@ -15,6 +15,7 @@ from ..terminal.exit_codes import CHECK_FAILED, NOT_COMPUTABLE, OK, USAGE
 from ..terminal.output import Report, paragraph, plain
 from . import check as check_report
 from .plan import columns
+from .statement import statement
 
 if TYPE_CHECKING:
     from ...accountant.errors import PrivplanError
@@ -112,8 +113,11 @@ def report_on(
     grouping: Grouping = "usual",
     strict: bool = False,
     brief: bool = False,
+    as_statement: bool = False,
 ) -> Report:
     """Return the report on the runs that files and options describe.
+
+    `as_statement` asks for a paragraph about a single run.
 
     Raises `InvalidInput` for what cannot be read, where it is one run; of many, that is a row.
     """
@@ -140,7 +144,13 @@ def report_on(
         raise _refusal(refused[0])
     runs = [*(_checked(group, said, strict=strict) for group in groups), *refused]
     if len(runs) == 1:
-        return _single(runs[0], brief=brief)
+        return _single(runs[0], brief=brief, as_statement=as_statement)
+    if as_statement:
+        raise InvalidInput(
+            f"--statement is about one run, and {len(runs):,} are described.",
+            "Each has a guarantee of its own.",
+            "Give the files of one run.",
+        )
     return _several(runs, tuple(dict.fromkeys(files)))
 
 
@@ -177,12 +187,15 @@ def _checked(readings: Sequence[Reading], said: Sequence[Reading], *, strict: bo
         return RunRow(sources, None, refusal)
 
 
-def _single(run: RunRow, *, brief: bool) -> Report:
+def _single(run: RunRow, *, brief: bool, as_statement: bool) -> Report:
     from ...audit.check.result_json import result_json
 
     if run.result is None:
         raise _refusal(run)
     code = run.code
+    if as_statement:
+        said = statement(run.result)
+        return Report({"statement": said}, paragraph("", said), said, ok=code == OK, failure=code)
     return Report(
         result=result_json(run.result),
         text=check_report.brief(run.result) if brief else check_report.text(run.result),

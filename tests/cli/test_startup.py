@@ -25,6 +25,7 @@ COMMANDS = (
     "check",
     "claims",
     "doctor",
+    "examples",
     "flower",
     "guard",
     "network",
