@@ -10,7 +10,8 @@ cut off; a `Table` hands them rows of a frame.  They need the extra `fl`.  `Priv
 releases X^T X and X^T Y once, and `PrivatePCA`, `PrivateRidge` and `PrivateLogistic` are fitted
 from them at no further cost.  A `RunLog` writes the log of a training loop that is not ours, under
 a public `TrainingPlan`, and `logged` that of a training with Opacus.  `Ledger` is a budget that
-others spend from as well.  `audit_scores` attacks a model that anybody trained.
+others spend from as well.  `audit_scores` attacks a model that anybody trained.  `plot` draws
+results, with the extra `plots`.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from .accountant.risk import Risk, RocCurve, risk, roc
     from .accountant.sensitivity.matrix import MatrixSensitivity, sensitivity
     from .accountant.sensitivity.silos import unit_in_silos
+    from .audit import plots as plot
     from .audit.adapters import logged
     from .audit.adapters.run_log import RunLog
     from .audit.adapters.training_plan import TrainingPlan
@@ -91,6 +93,7 @@ __all__ = [
     "noise_for_rho",
     "plan",
     "plan_run",
+    "plot",
     "privacy_profile",
     "rdp",
     "resume",
@@ -152,6 +155,8 @@ def __getattr__(name: str) -> object:
     """Load a public name when it is first used, so that importing privplan costs nothing."""
     if name in ("errors", "events"):
         value: object = importlib.import_module(f".accountant.{name}", __name__)
+    elif name == "plot":
+        value = importlib.import_module(".audit.plots", __name__)
     elif name in _HOME:
         value = getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
     else:

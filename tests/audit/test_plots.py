@@ -1,0 +1,519 @@
+"""Plots: what the axes hold, that no guarantee is drawn too low, and what a picture holds."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import privplan as pp
+from privplan.accountant import events as ev
+from privplan.accountant.claims.table import Claim
+from privplan.accountant.errors import InvalidInput
+from privplan.accountant.records import Evaluation
+from privplan.audit.measurement import ExampleResult, Measurement
+from privplan.audit.plots import chart as charts
+from privplan.audit.plots import picture, text_chart
+from privplan.audit.plots.chart import Axis, Band, Chart, Gap, Intervals, Points, stairs
+from privplan.audit.plots.ledger_course import LedgerCourse
+from privplan.audit.plots.loss_curves import trade_off_chart
+from privplan.audit.plots.spending import SpendingCourse
+from privplan.audit.report import read
+from privplan.fl.log.reader import BadLine
+
+from ..cases import for_each
+from . import ledgers
+from .ledger_services import TRAINING, Ledger, served
+
+DELTA = 1e-5
+EVENT = ev.Repeat(200, ev.Poisson(0.02, ev.Gaussian(1.0)))
+
+
+pytest.importorskip("matplotlib")
+
+
+@pytest.fixture(autouse=True)
+def _closed() -> Iterator[None]:
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
+
+
+def axes() -> Any:
+    """Return axes that a person made."""
+    from matplotlib.figure import Figure
+
+    return Figure().subplots()
+
+
+@pytest.fixture
+def ax() -> Any:
+    """Return axes that a person made."""
+    return axes()
+
+
+@cache
+def sized(epsilon: float = 2.0, rounds: int = 200, rate: float = 0.02) -> pp.Calibration:
+    """Return the noise of a run of Poisson samples."""
+    return pp.calibrate(
+        lambda noise: ev.Repeat(rounds, ev.Poisson(rate, ev.Gaussian(noise))),
+        epsilon=epsilon,
+        delta=DELTA,
+    )
+
+
+def run_folder(folder: Path, accuracy: str = "0.75", **given: Any) -> Path:
+    """Write the log of a run of 20 rounds whose model was measured at its end."""
+    records = ledgers.weighted(**given)
+    last = Evaluation(20, "declared-public", {"accuracy": accuracy, "loss": "0.5"})
+    return ledgers.written(folder, [*records[:-1], last, records[-1]])
+
+
+def line(ax: Any, label: str) -> tuple[list[float], list[float]]:
+    """Return the numbers of the line with a label."""
+    for each in ax.get_lines():
+        if each.get_label().startswith(label):
+            return list(map(float, each.get_xdata())), list(map(float, each.get_ydata()))
+    raise AssertionError(f"no line {label}: {[each.get_label() for each in ax.get_lines()]}")
+
+
+def subtitle(ax: Any) -> str:
+    """Return the line under the title."""
+    return next(str(text.get_text()) for text in ax.texts if text.get_gid() == "subtitle")
+
+
+def at(numbers: tuple[Sequence[float], Sequence[float]], x: float) -> float:
+    """Return the largest number of a line at one x, as it is drawn."""
+    drawn: list[float] = []
+    pairs = list(zip(*numbers, strict=True))
+    for (a, start), (b, end) in itertools.pairwise(pairs):
+        if a <= x <= b:
+            drawn.append(max(start, end) if a == b else start + (end - start) * (x - a) / (b - a))
+    return max(drawn)
+
+
+def test_epsilon_of_an_event_is_never_drawn_below_what_is_certified(ax: Any) -> None:
+    assert pp.plot.epsilon_by_round(EVENT, delta=DELTA, budget=3.0, ax=ax) is ax
+    upper = line(ax, "proven, upper end")
+    band = next(each for each in ax.collections).get_paths()[0].vertices
+    for rounds in (1, 2, 17, 63, 101, 199, 200):
+        proven = pp.account(ev.Repeat(rounds, EVENT.event), delta=DELTA).epsilon
+        assert at(upper, rounds) >= proven.upper
+        # The other end is drawn too, and never above what is true.
+        here = [y for x, y in band if abs(x - rounds) < 1e-9]
+        assert not here or min(here) <= proven.upper
+    assert upper[1][-1] == pp.account(EVENT, delta=DELTA).epsilon.upper
+    assert line(ax, "budget: epsilon 3")[1] == [3.0, 3.0]
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("rounds", "epsilon (nats)")
+    assert ax.get_title(loc="left") == "Epsilon by round"
+    assert subtitle(ax) == "unit: record; neighbours: add-remove; delta: 1e-05; observer: model"
+    assert ax.get_xlim() == (0.0, 200.0)
+
+
+def test_rounds_of_an_event_are_its_repetitions_and_parts() -> None:
+    def rounds(event: ev.Event) -> tuple[int, list[float]]:
+        course = SpendingCourse.of_event(event, delta=DELTA, neighbours="add-remove")
+        return course.rounds, [point.epsilon for point in course.points]
+
+    both = ev.Compose([ev.Repeat(3, ev.Gaussian(4.0)), ev.Laplace(2.0)])
+    count, epsilons = rounds(both)
+    assert count == 4
+    assert epsilons == sorted(epsilons)
+    assert epsilons[2] == pp.account(ev.Repeat(3, ev.Gaussian(4.0)), delta=DELTA).epsilon.upper
+    assert epsilons[3] == pp.account(both, delta=DELTA).epsilon.upper
+    count, grouped = rounds(ev.Group(2, ev.Repeat(3, ev.Gaussian(4.0))))
+    assert count == 3
+    assert grouped[0] > epsilons[0]
+    assert rounds(ev.Gaussian(4.0))[0] == 1
+
+
+def test_a_run_is_drawn_from_its_log(tmp_path: Path, ax: Any) -> None:
+    folder = run_folder(tmp_path / "run")
+    pp.plot.epsilon_by_round(folder, ax=ax)
+    audited = ledgers.audit_budget(folder)
+    upper = line(ax, "proven, upper end")
+    assert upper[1][-1] == audited.total.epsilon.upper
+    assert audited.claim is not None
+    assert line(ax, "budget")[1][0] == audited.claim.epsilon
+    assert subtitle(ax) == "unit: user; neighbours: add-remove; delta: 1e-05; observer: model"
+    assert SpendingCourse.of_facts(read(folder)) == SpendingCourse.of_folder(folder)
+    log = folder / "log.jsonl"
+    log.write_text(log.read_text().replace('"round":3', '"round":4', 1))
+    with pytest.raises(BadLine):
+        pp.plot.epsilon_by_round(str(folder), ax=ax)
+
+
+def test_rounds_without_a_finite_epsilon_are_a_gap_and_no_line() -> None:
+    course = SpendingCourse.of_event(
+        ev.Repeat(4, ev.Gaussian(2.0)), delta=DELTA, neighbours="add-remove"
+    )
+    last = replace(course.points[-1], epsilon=math.inf)
+    cut = replace(course, points=(*course.points[:-1], last))
+    gap, band = cut.chart().marks
+    assert isinstance(gap, Gap)
+    assert isinstance(band, Band)
+    assert (gap.start, gap.end) == (3.0, 4.0)
+    assert max(band.x) == 3.0
+    with pytest.raises(InvalidInput, match="no round has a finite epsilon"):
+        replace(course, points=(last,)).chart()
+
+
+def test_an_event_needs_a_delta_and_nothing_else_is_drawn(ax: Any) -> None:
+    with pytest.raises(InvalidInput, match="`delta` is missing"):
+        pp.plot.epsilon_by_round(EVENT, ax=ax)
+    with pytest.raises(InvalidInput):
+        pp.plot.epsilon_by_round(3, delta=DELTA, ax=ax)  # type: ignore[arg-type]
+
+
+@for_each(
+    ("against", "label", "results"),
+    [
+        ("epsilon", "target epsilon (nats)", [sized(1.0), sized(2.0), sized(4.0)]),
+        ("rounds", "rounds", [sized(rounds=50), sized(rounds=400), sized()]),
+        ("rate", "sampling rate (share of the units in a round)", [sized(rate=0.1), sized()]),
+    ],
+)
+def test_noise_is_drawn_against_what_differs(
+    against: str, label: str, results: list[pp.Calibration]
+) -> None:
+    ax = axes()
+    pp.plot.noise(results, ax=ax)
+    assert (ax.get_xlabel(), ax.get_title(loc="left")) == (label, f"Noise against {against}")
+    assert ax.get_ylabel() == "noise multiplier (noise / contribution bound)"
+    joined = [each for each in ax.get_lines() if each.get_label().endswith("in between too")]
+    x, y = joined[0].get_xdata(), joined[0].get_ydata()
+    dots = next(each for each in ax.get_lines() if each.get_linestyle() == "None")
+    assert sorted(dots.get_ydata()) == sorted(each.value for each in results)
+    # Between two points there is never less noise than the weaker of them needs.
+    middle = math.sqrt(dots.get_xdata()[0] * dots.get_xdata()[1])
+    assert at((x, y), middle) == max(dots.get_ydata()[:2])
+    assert subtitle(ax).startswith("unit: record; neighbours: add-remove; delta: 1e-05; ")
+    assert f"{against}: " not in subtitle(ax)
+
+
+def test_plans_say_their_noise_by_phase_and_what_differs_twice_is_asked_for(ax: Any) -> None:
+    def planned(rounds: int) -> pp.Plan:
+        phases = [
+            pp.Phase("statistics", lambda noise: ev.Gaussian(noise), 1),
+            pp.Phase("train", lambda noise: ev.Gaussian(noise), rounds),
+        ]
+        return pp.plan(phases, epsilon=2.0, delta=DELTA)
+
+    plans = [planned(10), planned(40)]
+    pp.plot.noise(plans, ax=ax)
+    assert line(ax, "phase train")[0][-1] == 41.0
+    assert {label for label in ax.get_legend_handles_labels()[1] if "between" not in label} == {
+        "phase statistics",
+        "phase train",
+    }
+    with pytest.raises(InvalidInput, match="Results differ in epsilon and rounds"):
+        pp.plot.noise([sized(1.0), sized(2.0, 50)])
+    with pytest.raises(InvalidInput, match="nothing to plot"):
+        pp.plot.noise([])
+    with pytest.raises(InvalidInput, match="a calibration or a plan; it is an int"):
+        pp.plot.noise([3])  # type: ignore[list-item]
+
+
+def test_a_profile_is_a_band_whose_upper_end_is_the_guarantee(ax: Any) -> None:
+    profile = pp.privacy_profile(EVENT, [0.0, 0.5, 1.0, 2.0])
+    pp.plot.privacy_profile(profile, unit="user", ax=ax)
+    x, y = line(ax, "proven delta, upper end")
+    on_axis = list(map(math.log, y))  # the axis is logarithmic, and so is what joins two points
+    for epsilon in (0.0, 0.25, 0.7, 1.9):
+        truth = pp.account(EVENT, epsilon=epsilon).delta.upper
+        assert at((x, on_axis), epsilon) >= math.log(truth) - 1e-12
+    assert ax.get_yscale() == "log"
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("epsilon (nats)", "delta (probability)")
+    assert subtitle(ax) == "unit: user; neighbours: add-remove"
+    with pytest.raises(InvalidInput, match="A PrivacyProfile is needed"):
+        pp.plot.privacy_profile(EVENT)  # type: ignore[arg-type]
+
+
+ATTACK = Measurement(
+    tier="claim",
+    what="canaries",
+    value=1.0,
+    kind="lower-bound",
+    contradicted=False,
+    proves="something",
+    observer="model",
+    unit="record",
+    neighbours="add-remove",
+    delta=DELTA,
+    curves={"trade-off": ((0.1, 0.7), (0.5, 0.3))},
+)
+
+
+def test_no_attack_comes_below_the_line_of_the_trade_off(ax: Any) -> None:
+    curve = pp.roc(EVENT, [0.01, 0.1, 0.3, 0.6])
+    attack = pp.risk(EVENT, fpr=0.01)
+    pp.plot.trade_off(curve, measured=ATTACK, risk=attack, claimed=(2.0, DELTA), ax=ax)
+    x, y = line(ax, "proven: no attack comes below")
+    for rate in (0.005, 0.05, 0.2, 0.45, 0.8):
+        below = min(v for a, v in zip(x, y, strict=True) if a >= rate)
+        truth = 1.0 - pp.roc(EVENT, [rate]).upper[0]
+        assert below <= truth + 1e-12
+        # The line itself, as it is drawn, lies at or below the truth as well.
+        assert -at((x, [-each for each in y]), rate) <= truth + 1e-12
+    assert line(ax, "measured, tier claim") == ([0.1, 0.5], [0.7, 0.3])
+    assert line(ax, "at FPR 0.01")[1] == [1.0 - attack.tpr.upper]
+    assert line(ax, "claimed: epsilon 2")[1][0] == 1.0 - DELTA
+    assert ax.get_xlim() == ax.get_ylim() == (0.0, 1.0)
+
+
+def test_a_claimed_line_is_exactly_what_epsilon_and_delta_allow() -> None:
+    chart = trade_off_chart(None, unit="record", neighbours="add-remove", claimed=(1.0, 0.1))
+    claimed = chart.marks[-1]
+    assert isinstance(claimed, charts.Line)
+    for rate in (0.0, 0.05, 0.2, 0.3, 0.6, 0.95):
+        misses = max(0.0, 0.9 - math.e * rate, (0.9 - rate) / math.e)
+        assert at((claimed.x, claimed.y), rate) == pytest.approx(misses)
+
+
+def test_claims_are_intervals_with_what_is_claimed(ax: Any) -> None:
+    facts: dict[str, Any] = {"records": 60000, "batch": 256, "steps": 3516, "method": "poisson"}
+    results = {
+        name: pp.check(claimed=claimed, delta=DELTA, noise_multiplier=1.3, **facts)
+        for name, claimed in (("right.toml", 1.0), ("wrong $x$.toml", 0.5))
+    }
+    pp.plot.claims(results, ax=ax)
+    names = [tick.get_text() for tick in ax.get_yticklabels()]
+    assert names == ["holds: right.toml", "false: wrong $x$.toml"]
+    proven = results["right.toml"].proven
+    assert proven is not None
+    assert line(ax, "proven, upper end (the guarantee)")[0] == [proven.upper]
+    assert line(ax, "between both ends")[0] == [proven.lower, proven.upper]
+    assert line(ax, "claimed") == ([1.0, 0.5], [0.0, 1.0])
+    assert ax.get_xlabel() == "epsilon (nats)"
+    assert subtitle(ax) == "unit: record; neighbours: add-remove; delta: 1e-05"
+    assert not any(tick.get_parse_math() for tick in ax.get_yticklabels())
+
+
+def test_published_claims_say_where_nothing_finite_is_proven(ax: Any) -> None:
+    shared: dict[str, Any] = {"unit": "user", "neighbours": "add-remove", "observer": "server"}
+    shared |= {"delta": DELTA, "why": "so", "source": "here"}
+    rows = [
+        Claim("flame", "bound", claimed=1.0, proven=2.0, lower=1.5, **shared),
+        Claim("flame", "none", claimed=1.0, proven=math.inf, lower=2.0, **shared),
+        Claim("flame", "unknown", claimed=1.0, proven=None, lower=None, **shared),
+        Claim("flame", "rate", claimed=1.0, proven=2.0, lower=None, quantity="tpr", **shared),
+        ExampleResult(
+            **{"paper": "flame", "system": "flame-simple", "data": "digits", "rounds": 5},
+            **{"as_published": False, "unit": "user", "neighbours": "add-remove"},
+            **{"observer": "analyzer", "delta": DELTA, "claimed": 3.0, "proven": 3.0},
+            **{"measured": 0.75, "confidence": 0.95, "canaries": 100, "contradicted": False},
+        ),
+    ]
+    pp.plot.claims(rows, ax=ax)
+    assert "no finite bound" in {text.get_text() for text in ax.texts}
+    said = " ".join(text.get_text() for text in ax.texts)
+    assert "Nothing is proven of 1 row" in said
+    assert "1 claim of another quantity than epsilon left out" in said
+    assert line(ax, "measured")[0] == [0.75]
+    with pytest.raises(InvalidInput, match="no claim of an epsilon"):
+        pp.plot.claims(rows[3:4])
+    with pytest.raises(InvalidInput, match="it is a str"):
+        pp.plot.claims(["a claim"])  # type: ignore[list-item]
+
+
+def test_utility_is_drawn_at_the_end_that_is_the_guarantee(tmp_path: Path, ax: Any) -> None:
+    short, long = (
+        run_folder(tmp_path / "short", "0.6"),
+        run_folder(tmp_path / "long", "0.8", rate=0.5),
+    )
+    pp.plot.utility({"short": short, "long": long}, ax=ax)
+    total = ledgers.audit_budget(short).total.epsilon
+    assert line(ax, "short") == ([total.upper], [0.6])
+    assert line(ax, "between both ends")[0] == [total.lower, total.upper]
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("epsilon (nats)", "accuracy on test data")
+    pp.plot.utility([short, long], metric="loss", ax=ax)
+    assert ax.get_ylabel() == "loss on test data"
+    with pytest.raises(InvalidInput, match="in common they have: accuracy, loss"):
+        pp.plot.utility([short, long], metric="auc")
+    with pytest.raises(InvalidInput, match="no run is given"):
+        pp.plot.utility([])
+
+
+def test_runs_that_do_not_compare_are_said_to(tmp_path: Path, ax: Any) -> None:
+    one = run_folder(tmp_path / "one")
+    other = run_folder(tmp_path / "other", neighbours="replace-one")
+    pp.plot.utility({"one": one, "other": other}, ax=ax)
+    assert line(ax, "other (user, replace-one, delta 1e-05)")
+    assert "do not compare" in " ".join(text.get_text() for text in ax.texts)
+
+
+@pytest.fixture(scope="module")
+def export(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write the history of a data set with two blocks, of which one spent more."""
+    folder = tmp_path_factory.mktemp("ledger")
+    with served(folder / "ledger.db") as service:
+        ledger = Ledger(service)
+        ledger.step("begin", ledger.claim(TRAINING)["id"])
+        ledger.step("cancel", ledger.claim(TRAINING, blocks=["b"])["id"])
+        ledger.step("begin", ledger.claim(TRAINING, blocks=["b"])["id"])
+        (folder / "export.jsonl").write_bytes(b"".join(ledger.lines()))
+    return folder / "export.jsonl"
+
+
+def test_what_a_data_set_spent_stays_below_its_cap(export: Path, ax: Any) -> None:
+    pp.plot.ledger_spending(export, ax=ax)
+    course = LedgerCourse.of_export(export)
+    assert course.audit is not None
+    for name, spent in course.audit.spent.items():
+        numbers = line(ax, f"block {name}")[1]
+        assert numbers[-1] == spent
+        assert numbers[0] == 0.0
+    cap = line(ax, "cap")[1]
+    assert cap == [course.audit.epsilon] * 2
+    assert max(line(ax, "block b")[1]) <= cap[0]
+    assert "data set: " in subtitle(ax)
+    assert f"delta: {course.audit.delta:g}" in subtitle(ax)
+    assert ax.get_ylabel() == "epsilon spent, upper end (nats)"
+
+
+def test_of_a_history_that_was_changed_only_the_good_part_is_drawn(
+    export: Path, tmp_path: Path
+) -> None:
+    lines = export.read_bytes().splitlines(keepends=True)
+    lines[3] = lines[3].replace(b'"seq":3', b'"seq":7')
+    (tmp_path / "changed.jsonl").write_bytes(b"".join(lines))
+    course = LedgerCourse.of_export(tmp_path / "changed.jsonl")
+    assert course.chart().notes == (
+        "Only the first 3 entries are drawn: a later one contradicts them.",
+    )
+    (tmp_path / "empty.jsonl").write_bytes(b"")
+    with pytest.raises(InvalidInput, match="no entry that a service writes"):
+        LedgerCourse.of_export(tmp_path / "empty.jsonl").chart()
+
+
+def test_without_axes_there_is_a_new_figure() -> None:
+    first = pp.plot.noise(sized())
+    second = pp.plot.noise(sized())
+    assert first.figure is not second.figure
+    assert tuple(first.figure.get_size_inches()) == (6.4, 4.2)
+
+
+SMALL = Chart(
+    "Two points <&>",
+    "unit: record",
+    Axis("rounds", whole=True),
+    Axis("epsilon (nats)"),
+    (
+        replace(stairs([1.0, 2.0, 3.0], [0.5, 0.9, 1.1], [1.0, 1.5, 2.0]), label="proven"),
+        Points("measured $x$", (2.0,), (0.7,)),
+    ),
+    ("A note.",),
+)
+
+
+def test_a_picture_has_title_and_description_and_always_the_same_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "plot.svg"
+    size = picture.save(SMALL, path)
+    text = path.read_text()
+    assert len(text.encode()) == size
+    assert re.search(r'<svg[^>]* role="img" aria-labelledby="title description">\n<title', text)
+    assert '<title id="title">Two points &lt;&amp;&gt;</title>' in text
+    assert "epsilon (nats) against rounds. proven: at 1 from 0.5 to 1.5, at 3 from" in text
+    assert "the upper end is the guarantee. measured $x$: 0.7 at 2. A note.</desc>" in text
+    assert "<dc:date>" not in text
+    picture.save(SMALL, path)  # over an earlier plot
+    assert path.read_text() == text
+    raster = tmp_path / "plot.PNG"
+    picture.save(SMALL, raster)
+    assert raster.read_bytes() == picture.rendered(SMALL, ".png")
+    assert raster.read_bytes().startswith(b"\x89PNG")
+    assert b"Two points" in raster.read_bytes()
+
+
+def test_what_is_no_plot_is_not_written_over(tmp_path: Path) -> None:
+    def why(name: str) -> str:
+        with pytest.raises(InvalidInput) as refused:
+            picture.save(SMALL, tmp_path / name)
+        return refused.value.what
+
+    assert "ends with .svg or .png" in why("plot.pdf")
+    assert "its folder does not exist" in why("none/plot.svg")
+    (tmp_path / "notes.svg").write_text("my notes")
+    assert "is there, and is no plot" in why("notes.svg")
+    (tmp_path / "link.png").symlink_to(tmp_path / "notes.svg")
+    assert "is there, and is no plot" in why("link.png")
+    run_folder(tmp_path / "run")
+    picture.save(SMALL, tmp_path / "run" / "plot.svg")
+    assert "is there, and is no plot" in why("run/plot.svg")
+    assert (tmp_path / "notes.svg").read_text() == "my notes"
+
+
+def test_without_matplotlib_the_extra_is_named() -> None:
+    program = (
+        "import sys; sys.modules['matplotlib'] = None\n"
+        "import privplan as pp\n"
+        "from privplan.accountant.errors import MissingExtra\n"
+        "event = pp.events.Gaussian(2.0)\n"
+        "try:\n"
+        "    pp.plot.epsilon_by_round(event, delta=1e-5)\n"
+        "except MissingExtra as error:\n"
+        "    print(error.next_step)\n"
+    )
+    said = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    ).stdout
+    assert said == 'Install the extra: pip install "privplan[plots]".\n'
+
+
+def test_the_front_door_loads_no_plots() -> None:
+    program = (
+        "import sys, privplan; loaded = set(sys.modules)\n"
+        "assert not {name for name in loaded if 'plots' in name}, loaded\n"
+        "privplan.plot.noise; assert 'matplotlib' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@for_each("columns", [40, 61, 80, 100, 300])
+def test_a_chart_of_characters_keeps_to_the_width(columns: int) -> None:
+    rows = Chart(
+        "Claims",
+        "unit: record; neighbours: add-remove; delta: 1e-05; observer: model, server or silo",
+        Axis("epsilon (nats)", "log", (0.1, 100.0)),
+        Axis("claim", rows=("a name that is much longer than there is room for it", "b")),
+        (Intervals("proven", (0.0, 1.0), (0.5, 2.0), (1.0, math.inf)),),
+    )
+    for chart in (SMALL, rows):
+        text = text_chart.text_chart(chart, columns)
+        assert max(map(len, text.splitlines())) <= min(columns, 100)
+        assert "proven" in text
+        plain = text_chart.text_chart(chart, columns, unicode=False)
+        assert plain.isascii()
+        assert len(plain.splitlines()) == len(text.splitlines())
+
+
+def test_a_guarantee_in_characters_is_never_rounded_down() -> None:
+    band = Band("proven", (0.0, 1.0), (0.0, 0.0), (0.34, 0.34))
+    chart = Chart("", "", Axis("x"), Axis("y", limits=(0.0, 1.0)), (band,))
+    canvas = text_chart.text_chart(chart, 40).splitlines()[2:16]
+    # Of 14 rows the one at 5 / 13 = .385 is the first that is not below .34 (at 4 / 13 = .31).
+    assert [13 - row for row, text in enumerate(canvas) if "●" in text] == [5]
+    falling = replace(band, certified="lower", lower=(0.34, 0.34), upper=(0.9, 0.9))
+    canvas = text_chart.text_chart(replace(chart, marks=(falling,)), 40).splitlines()[2:16]
+    assert [13 - row for row, text in enumerate(canvas) if "●" in text] == [4]
+
+
+def test_the_signs_of_a_chart_are_in_its_legend() -> None:
+    text = text_chart.text_chart(SMALL, 60)
+    assert text.splitlines()[:2] == ["Two points <&>", "unit: record"]
+    assert text.endswith("● proven\n▲ measured $x$\n░ between both ends\nA note.")
+    assert "▲" in text.split("└")[0]
+
+
+def test_a_strangers_name_is_shown_on_one_line_without_controls() -> None:
+    assert charts.shown("a\nb\x1b[31m\u202e") == "a b\ufffd[31m\ufffd"
+    assert len(charts.shown("x" * 500)) == charts.MAX_SHOWN_CHARACTERS
