@@ -5,7 +5,8 @@
 
 - `front`: `privplan.plot`, whose functions return axes.
 - `chart`: what a plot shows, without saying how it is drawn.
-- `spending`, `sized_noise`, `loss_curves`, `comparisons`, `ledger_course`: from results to charts.
+- `spending`, `sized_noise`, `loss_curves`, `attacked`, `comparisons`, `ledger_course`: from results
+  to charts.
 - `axes`, `picture`, `text_chart`: a chart on axes, in a file, and in characters.
 """
 

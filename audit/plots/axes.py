@@ -72,6 +72,9 @@ LINE_POINTS: Final = 11.5
 CHARACTERS_AN_INCH: Final = 15.5
 """Characters of small print that fit an inch."""
 
+MAX_COLUMN_CHARACTERS: Final = 42
+"""Longest label of a legend in two columns."""
+
 
 def require_matplotlib() -> None:
     """Raise `MissingExtra` where matplotlib is not installed."""
@@ -199,6 +202,7 @@ def _put(mark: object, ax: Axes, styles: Iterator[tuple[str, Any, str]]) -> None
                 linestyle="none",
                 label=mark.label,
                 zorder=3.0,
+                clip_on=False,
             )
         case Gap():
             ax.axvspan(mark.start, mark.end, color="#f3dcda", hatch="//", label=mark.label)
@@ -251,7 +255,7 @@ def _words(chart: Chart, ax: Axes) -> None:
 
     figure = ax.figure
     width = ax.bbox.width / figure.dpi
-    columns = max(30, int(max(width, figure.get_figwidth() * 0.8) * CHARACTERS_AN_INCH))
+    columns = max(30, int(max(width, 0.88 * figure.bbox.width / figure.dpi) * CHARACTERS_AN_INCH))
     lines = textwrap.wrap(chart.subtitle, columns)
     ax.set_title(
         chart.title,
@@ -275,7 +279,7 @@ def _words(chart: Chart, ax: Axes) -> None:
     handles, labels = _unique_legend(ax)
     below = 38.0
     if handles:
-        wide = max(map(len, labels)) > 36 or len(handles) == 1
+        wide = max(map(len, labels)) > MAX_COLUMN_CHARACTERS or len(handles) == 1
         legend = ax.legend(
             handles,
             labels,

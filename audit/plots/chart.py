@@ -241,8 +241,8 @@ def _sentence(mark: Mark) -> str:
                 for low, high in zip(mark.lower, mark.upper, strict=True)
             ]
             return f"{mark.label}: {', '.join(spans)}."
-    ends = zip(mark.x, mark.y, strict=True)
-    return f"{mark.label}: {', '.join(f'{y:.4g} at {x:.4g}' for x, y in _some(tuple(ends)))}."
+    points = tuple(zip(mark.x, mark.y, strict=True))
+    return f"{mark.label}: {', '.join(f'{y:.4g} at {x:.4g}' for x, y in _some(points))}."
 
 
 def _some(points: Sequence[tuple[float, float]]) -> Sequence[tuple[float, float]]:

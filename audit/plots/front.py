@@ -75,8 +75,8 @@ def noise(
 ) -> Axes:
     """Draw the noise multiplier of calibrations or plans against what differs among them.
 
-    `against` is `epsilon`, `rounds` or `rate`.  A line joins the points only where the noise in
-    between is proven to be enough, too.
+    `against` is `epsilon`, `rounds`, `rate` or `group`.  A line joins the points only where the
+    noise in between is proven to be enough, too.
 
     Raises `InvalidInput` where results do not say it; `MissingExtra` without matplotlib.
     """

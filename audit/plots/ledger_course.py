@@ -26,7 +26,8 @@ MAX_DRAWN_BLOCKS: Final = 6
 MAX_DRAWN_MOMENTS: Final = 400
 """Most moments of one line; of what lies between two, the largest is drawn."""
 
-SECONDS_A_DAY: Final = 86_400.0
+TIME_UNITS: Final = (("days", 86_400.0), ("hours", 3_600.0), ("minutes", 60.0))
+"""What time is counted in: the longest of which a history has at least two."""
 
 
 @dataclass(frozen=True)
@@ -158,13 +159,16 @@ def _stairs(
 
 
 def _times(moments: Sequence[LedgerMoment]) -> tuple[list[float], str]:
-    """Return when each entry was made, in days, and from when on; else the number of the entry."""
+    """Return when each entry was made, and from when on; else the number of the entry."""
     try:
         at = [datetime.fromisoformat(moment.at) for moment in moments]
-        days = [(each - at[0]).total_seconds() / SECONDS_A_DAY for each in at]
+        seconds = [(each - at[0]).total_seconds() for each in at]
     except (ValueError, TypeError):
-        days = []
-    if days and days[-1] > 0.0 and days == sorted(days):
-        # By the clock of the service: nothing in a history proves it.
-        return days, f"days since {at[0]:%Y-%m-%d %H:%M %Z} (the service's clock)"
+        seconds = []
+    if seconds and seconds == sorted(seconds):
+        for name, length in TIME_UNITS:
+            if seconds[-1] >= 2.0 * length:
+                # By the clock of the service: nothing in a history proves it.
+                since = f"{name} since {at[0]:%Y-%m-%d %H:%M %Z} (the service's clock)"
+                return [each / length for each in seconds], since
     return [float(moment.seq) for moment in moments], "entry of the history"

@@ -13,8 +13,9 @@ from ...accountant import events as ev
 from ...accountant.account import bounds_on_epsilon
 from ...accountant.curves import PrivacyProfile, privacy_profile
 from ...accountant.risk import Risk, RocCurve, roc
+from ...accountant.rounding import up
 from ..measurement import Measurement
-from .chart import Axis, Band, Chart, Line, Mark, Points, conditions, stairs
+from .chart import Axis, Band, Chart, Line, Mark, Points, Role, conditions, stairs
 
 PROFILE_POINTS: Final = 160
 """Epsilons of a profile that is computed for a plot."""
@@ -32,7 +33,7 @@ SMALLEST_DELTA: Final = 1e-12
 """No smaller delta is drawn."""
 
 
-def profile_of(event: ev.EventLike, neighbours: str, *, at: float | None = None) -> PrivacyProfile:
+def profile_of(event: ev.Event, neighbours: str, *, at: float | None = None) -> PrivacyProfile:
     """Return delta at epsilons from 0 to where it is negligible, `at` (an epsilon) among them."""
     last = bounds_on_epsilon(event, delta=LAST_DELTA, neighbours=neighbours).upper
     last = max(min(last, LARGEST_DRAWN_EPSILON), min(at or 0.0, LARGEST_DRAWN_EPSILON)) or 1.0
@@ -42,7 +43,7 @@ def profile_of(event: ev.EventLike, neighbours: str, *, at: float | None = None)
     return privacy_profile(event, epsilons, neighbours=neighbours)
 
 
-def roc_of(event: ev.EventLike, neighbours: str) -> RocCurve:
+def roc_of(event: ev.Event, neighbours: str) -> RocCurve:
     """Return the largest TPR at false positive rates that are dense at both ends."""
     few = np.geomspace(1e-4, 0.02, ROC_POINTS // 8)
     even = np.linspace(0.02, 0.98, ROC_POINTS)
@@ -51,9 +52,9 @@ def roc_of(event: ev.EventLike, neighbours: str) -> RocCurve:
 
 
 def profile_chart(
-    profile: PrivacyProfile, *, unit: str, claimed: tuple[float, float] | None = None
+    profile: PrivacyProfile, *, unit: str, marked: tuple[float, float] | None = None
 ) -> Chart:
-    """Return delta by epsilon, between both ends; `claimed` is an (epsilon, delta) to mark."""
+    """Return delta by epsilon, between both ends; `marked` is a proven (epsilon, delta)."""
     order = np.argsort(profile.epsilons)
     shown = order[profile.upper[order] > 0.0]
     epsilons = profile.epsilons[shown].tolist()
@@ -63,9 +64,9 @@ def profile_chart(
     upper = np.maximum(profile.upper[shown], floor).tolist()
     band = replace(stairs(epsilons, lower, upper), label="proven delta, upper end (the guarantee)")
     marks: list[Mark] = [band]
-    if claimed is not None and claimed[1] > 0.0:
-        point = f"epsilon {claimed[0]:.4g} at delta {claimed[1]:g}"
-        marks.append(Points(point, (claimed[0],), (claimed[1],), "claimed"))
+    if marked is not None and marked[1] > 0.0:
+        point = f"epsilon {_said(marked[0])} at delta {_said(marked[1])}"
+        marks.append(Points(point, (marked[0],), (marked[1],), "limit"))
     return Chart(
         "Privacy profile",
         conditions(unit=unit, neighbours=profile.neighbours),
@@ -117,7 +118,7 @@ def trade_off_chart(
         points = [each for each in result.curves["trade-off"] if _are_rates(each)]
         if points:
             alarms, misses_seen = zip(*points, strict=True)
-            role = "measured" if len(attacks) == 1 else "series"
+            role: Role = "measured" if len(attacks) == 1 else "series"
             label = f"measured, tier {result.tier}"
             marks.append(Points(label, alarms, misses_seen, role))
     notes = ("A measured point far above the line is no proof of privacy.",) if attacks else ()
@@ -129,6 +130,11 @@ def trade_off_chart(
         tuple(marks),
         notes,
     )
+
+
+def _said(value: float) -> str:
+    """Return a number as it was given where it has few digits, else rounded up."""
+    return f"{value:g}" if float(f"{value:g}") == value else up(value)
 
 
 def _are_rates(point: tuple[float, float]) -> bool:

@@ -1,4 +1,4 @@
-"""Noise against epsilon, rounds or rate: what calibrations and plans need."""
+"""Noise against epsilon, rounds, rate or group size: what calibrations and plans need."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from ...accountant import events as ev
 from ...accountant import validate
 from ...accountant.calibration_aims import Calibration
 from ...accountant.errors import InvalidInput, kind_of
+from ...accountant.event_tree import group_sizes
 from ...accountant.plan import Plan
 from .chart import Axis, Chart, Line, Mark, Points, conditions, stairs
 
-Against = Literal["epsilon", "rounds", "rate"]
+Against = Literal["epsilon", "rounds", "rate", "group"]
 AGAINST: Final[tuple[Against, ...]] = get_args(Against)
 Sized: TypeAlias = Calibration | Plan
 
@@ -21,6 +22,7 @@ LABELS: Final = {
     "epsilon": "target epsilon (nats)",
     "rounds": "rounds",
     "rate": "sampling rate (share of the units in a round)",
+    "group": "records of one unit",
 }
 NOISE_LABEL: Final = "noise multiplier (noise / contribution bound)"
 
@@ -38,6 +40,7 @@ class _Design:
     noise: tuple[tuple[str, float], ...]
     relation: str
     delta: float
+    group: int
     unit: str
     missed: float
 
@@ -57,7 +60,8 @@ class _Design:
                 (("noise that is proven to be enough", result.value),),
                 proven.neighbours,
                 proven.delta.upper,
-                proven.unit,
+                max(group_sizes(result.event), default=1),
+                "record",
                 result.gap,
             )
         if not isinstance(result, Plan):
@@ -78,7 +82,8 @@ class _Design:
             ),
             result.neighbours,
             result.delta,
-            result.unit if result.group == 1 else f"group of {result.group:,} {result.unit}s",
+            result.group,
+            result.unit if result.group == 1 else "record",
             max(worst - lower, result.epsilon - lower),
         )
 
@@ -112,18 +117,24 @@ def noise_chart(results: Sequence[Sized], against: str | None = None) -> Chart:
         marks.append(Points(name, at, noise, "series"))
     all_noise = [noise for design in designs for _, noise in design.noise]
     first = designs[0]
-    said: dict[str, object] = {"unit": _common(d.unit for d in designs)}
+    said: dict[str, object] = {
+        "unit": "group of records"
+        if key == "group"
+        else _common(_unit(design) for design in designs)
+    }
     said["neighbours"] = _common(d.relation for d in designs)
     said["delta"] = _common(f"{d.delta:g}" for d in designs)
     for other in AGAINST:
-        if other != key and not _differs(designs, other) and getattr(first, other) is not None:
+        if other in (key, "group") or _differs(designs, other):
+            continue
+        if getattr(first, other) is not None:
             value = getattr(first, other)
             said[other] = f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
     missed = max(design.missed for design in designs)
     return Chart(
         f"Noise against {key}",
         conditions(**said),
-        Axis(LABELS[key], _scale(x), _ends(x), whole=key == "rounds"),
+        Axis(LABELS[key], _scale(x), _ends(x), whole=key in ("rounds", "group")),
         Axis(NOISE_LABEL, _scale(all_noise), _ends(all_noise)),
         tuple(marks),
         (f"No epsilon more than {missed:.2g} below the target is true of this noise.",),
@@ -156,6 +167,12 @@ def _key(designs: Sequence[_Design], against: str | None) -> Against:
 
 def _differs(designs: Sequence[_Design], key: str) -> bool:
     return len({getattr(design, key) for design in designs}) > 1
+
+
+def _unit(design: _Design) -> str:
+    if design.group == 1:
+        return design.unit
+    return f"group of {design.group:,} {design.unit}s"
 
 
 def _common(values: Iterable[str]) -> str:

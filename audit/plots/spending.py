@@ -15,6 +15,7 @@ from ...accountant.event_tree import observer_of, unit_of
 from ...fl.log.reader import NEXT, UNBEGUN, WHY, BadLine, log_of
 from ..budget import Ledger
 from ..budget.auditing import verified_entries
+from ..budget.report import CLAIM_ROUNDING_RELATIVE
 from ..report.run_facts import RunFacts, SpendingPoint, course_of
 from .chart import Axis, Chart, Gap, Level, Mark, Points, conditions, stairs
 
@@ -127,6 +128,8 @@ class SpendingCourse:
         if self.budget is not None:
             if self.budget <= MAX_DRAWN_RATIO * top:
                 marks.append(Level(f"budget: epsilon {self.budget:g}", self.budget))
+                if top > self.budget * (1.0 + CLAIM_ROUNDING_RELATIVE):
+                    notes.append("The last round that is drawn exceeds the budget.")
                 top = max(top, self.budget)
             else:
                 notes.append(f"The budget, epsilon {self.budget:g}, lies far above.")

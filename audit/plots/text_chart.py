@@ -177,8 +177,10 @@ class _Canvas:
                     for cell in range(self.y.cell(low), self.y.cell(high) + 1):
                         self.cells[len(self.cells) - 1 - cell][column] = sign
             case Level():
-                for column in range(self.x.cells):
-                    self._write(column, mark.y, sign, over=False)
+                # Rounded up as a guarantee is, so that what is within it is not drawn above it.
+                if self.y.shows(mark.y):
+                    row = self.cells[len(self.cells) - 1 - math.ceil(self.y.at(mark.y) - 1e-9)]
+                    row[:] = [sign if cell == " " else cell for cell in row]
             case Points():
                 for x, y in zip(mark.x, mark.y, strict=True):
                     if self.x.shows(x):
@@ -199,7 +201,8 @@ class _Canvas:
         upper, rows = dict(self._columns(band.x, band.upper)), len(self.cells)
         for column, (low, _) in self._columns(band.x, band.lower):
             high = upper[column][1]
-            bottom, top = math.floor(self.y.at(low)), math.ceil(self.y.at(high))
+            bottom = math.floor(self.y.at(low) + 1e-9)
+            top = math.ceil(self.y.at(high) - 1e-9)
             for cell in range(bottom, top + 1):
                 self.cells[rows - 1 - cell][column] = INSIDE
             worst = top if band.certified == "upper" else bottom
@@ -221,12 +224,10 @@ class _Canvas:
             if seen:
                 yield column, (min(seen), max(seen))
 
-    def _write(self, column: int, y: float, sign: str, *, over: bool = True) -> None:
+    def _write(self, column: int, y: float, sign: str) -> None:
         if self.y.cells != 1 and not self.chart.y.rows and not self.y.shows(y):
             return
-        row = self.cells[len(self.cells) - 1 - self.y.cell(y)]
-        if over or row[column] == " ":
-            row[column] = sign
+        self.cells[len(self.cells) - 1 - self.y.cell(y)][column] = sign
 
 
 def _rank(mark: Mark) -> int:

@@ -103,7 +103,7 @@ def exit_code(result: CheckResult) -> int:
     return OK if result.verdict.startswith("holds") else NOT_COMPUTABLE
 
 
-def report_on(
+def runs_in_files(
     files: Sequence[str],
     *,
     stated: Sequence[str] = (),
@@ -111,9 +111,8 @@ def report_on(
     delta: str | None = None,
     grouping: Grouping = "usual",
     strict: bool = False,
-    brief: bool = False,
-) -> Report:
-    """Return the report on the runs that files and options describe.
+) -> tuple[RunRow, ...]:
+    """Return the runs that files and options describe, each with its verdict, in their order.
 
     Raises `InvalidInput` for what cannot be read, where it is one run; of many, that is a row.
     """
@@ -139,9 +138,16 @@ def report_on(
     if refused and single and grouping != "each":
         raise _refusal(refused[0])
     runs = [*(_checked(group, said, strict=strict) for group in groups), *refused]
-    if len(runs) == 1:
-        return _single(runs[0], brief=brief)
-    return _several(runs, tuple(dict.fromkeys(files)))
+    if len(runs) == 1 and runs[0].result is None:
+        raise _refusal(runs[0])
+    order = {file: number for number, file in enumerate(dict.fromkeys(files))}
+    runs.sort(key=lambda run: min((order.get(n, len(order)) for n in run.sources), default=0))
+    return tuple(runs)
+
+
+def report_on(runs: Sequence[RunRow], *, brief: bool = False) -> Report:
+    """Return the report on one run, or the table of several."""
+    return _single(runs[0], brief=brief) if len(runs) == 1 else _several(runs)
 
 
 def _is_single(groups: Sequence[Sequence[Reading]], files: Sequence[str]) -> bool:
@@ -180,8 +186,7 @@ def _checked(readings: Sequence[Reading], said: Sequence[Reading], *, strict: bo
 def _single(run: RunRow, *, brief: bool) -> Report:
     from ...audit.check.result_json import result_json
 
-    if run.result is None:
-        raise _refusal(run)
+    assert run.result is not None
     code = run.code
     return Report(
         result=result_json(run.result),
@@ -193,11 +198,7 @@ def _single(run: RunRow, *, brief: bool) -> Report:
     )
 
 
-def _several(runs: Sequence[RunRow], files: Sequence[str]) -> Report:
-    order = {file: number for number, file in enumerate(files)}
-    ordered = sorted(
-        runs, key=lambda run: min((order.get(name, len(order)) for name in run.sources), default=0)
-    )
+def _several(ordered: Sequence[RunRow]) -> Report:
     codes = {run.code for run in ordered}
     worst = next(code for code in WORST_FIRST if code in codes)
     counts = Counter("not read" if run.result is None else run.result.verdict for run in ordered)

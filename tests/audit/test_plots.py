@@ -23,7 +23,7 @@ from privplan.accountant.records import Evaluation
 from privplan.audit.measurement import ExampleResult, Measurement
 from privplan.audit.plots import chart as charts
 from privplan.audit.plots import picture, text_chart
-from privplan.audit.plots.chart import Axis, Band, Chart, Gap, Intervals, Points, stairs
+from privplan.audit.plots.chart import Axis, Band, Chart, Gap, Intervals, Level, Points, stairs
 from privplan.audit.plots.ledger_course import LedgerCourse
 from privplan.audit.plots.loss_curves import trade_off_chart
 from privplan.audit.plots.spending import SpendingCourse
@@ -113,6 +113,9 @@ def test_epsilon_of_an_event_is_never_drawn_below_what_is_certified(ax: Any) -> 
         assert not here or min(here) <= proven.upper
     assert upper[1][-1] == pp.account(EVENT, delta=DELTA).epsilon.upper
     assert line(ax, "budget: epsilon 3")[1] == [3.0, 3.0]
+    assert not any("exceeds the budget" in text.get_text() for text in ax.texts)
+    over = pp.plot.epsilon_by_round(EVENT, delta=DELTA, budget=1.5, ax=axes())
+    assert any("exceeds the budget" in text.get_text() for text in over.texts)
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("rounds", "epsilon (nats)")
     assert ax.get_title(loc="left") == "Epsilon by round"
     assert subtitle(ax) == "unit: record; neighbours: add-remove; delta: 1e-05; observer: model"
@@ -378,6 +381,10 @@ def test_what_a_data_set_spent_stays_below_its_cap(export: Path, ax: Any) -> Non
     assert "data set: " in subtitle(ax)
     assert f"delta: {course.audit.delta:g}" in subtitle(ax)
     assert ax.get_ylabel() == "epsilon spent, upper end (nats)"
+    assert ax.get_xlabel() == "entry of the history"  # it was written within a minute
+    later = [replace(m, at=f"2026-11-{1 + m.seq:02}T12:00:00+00:00") for m in course.moments]
+    label = replace(course, moments=later).chart().x.label
+    assert label == "days since 2026-11-01 12:00 UTC (the service's clock)"
 
 
 def test_of_a_history_that_was_changed_only_the_good_part_is_drawn(
@@ -505,6 +512,17 @@ def test_a_guarantee_in_characters_is_never_rounded_down() -> None:
     falling = replace(band, certified="lower", lower=(0.34, 0.34), upper=(0.9, 0.9))
     canvas = text_chart.text_chart(replace(chart, marks=(falling,)), 40).splitlines()[2:16]
     assert [13 - row for row, text in enumerate(canvas) if "●" in text] == [4]
+
+
+def test_what_is_within_a_budget_is_not_drawn_above_it() -> None:
+    for proven in (0.34, 0.339, 0.3):
+        band = Band("proven", (0.0, 1.0), (0.0, 0.0), (proven, proven))
+        marks = (Level("budget", 0.34), band)
+        chart = Chart("", "", Axis("x"), Axis("y", limits=(0.0, 1.0)), marks)
+        rows = text_chart.text_chart(chart, 40).splitlines()[2:16]
+        certified = next(row for row, text in enumerate(rows) if "●" in text)
+        assert "●" in rows[8] or "─" in rows[8]  # the first row that is not below .34
+        assert certified >= 8
 
 
 def test_the_signs_of_a_chart_are_in_its_legend() -> None:
