@@ -190,5 +190,5 @@ def utility(
 def _require(value: Any, kind: str, what: str) -> None:
     if type(value).__name__ != kind:
         raise InvalidInput(
-            f"A {kind} is needed; it is {kind_of(value)}.", next_step=f"Give {what}."
+            f"{kind} is needed; this is {kind_of(value)}.", next_step=f"Give {what}."
         )

@@ -237,7 +237,7 @@ def test_a_profile_is_a_band_whose_upper_end_is_the_guarantee(ax: Any) -> None:
     assert ax.get_yscale() == "log"
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("epsilon (nats)", "delta (probability)")
     assert subtitle(ax) == "unit: user; neighbours: add-remove"
-    with pytest.raises(InvalidInput, match="A PrivacyProfile is needed"):
+    with pytest.raises(InvalidInput, match="PrivacyProfile is needed; this is"):
         pp.plot.privacy_profile(EVENT)  # type: ignore[arg-type]
 
 
