@@ -119,6 +119,7 @@ def budget(_: typer.Context, asked: BudgetRequest) -> Report:
         assumptions=audited.assumptions,
         warnings=(SEALED,) if asked.sealed else (),
         ok=audited.ok and (told is None or told.ok),
+        is_verdict=True,
     )
     # A log whose chain is broken supports nothing, and has no plot.
     if asked.plot is None or audited.chain.bad_line is not None:
