@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -210,23 +210,9 @@ class _Flags:
 
     def numbers(self, name: str, check: str) -> tuple[Any, ...]:
         """Return a list of numbers, each checked."""
-        from ...accountant import validate
-        from ...accountant.errors import InvalidInput
-
         flag = name.replace("_", "-")
-        read: Callable[[str], float] = int if check == "count" else float
-        try:
-            values = [read(word) for word in str(getattr(self.asked, name)).split(",")]
-        except ValueError:
-            raise InvalidInput(
-                f"`{flag}` must be numbers with commas between them; it is "
-                f"{getattr(self.asked, name)!r:.60}.",
-                "Each number is a design of the table.",
-                f"Give --{flag} 1,2 for example.",
-            ) from None
-        checks: Callable[..., Any] = getattr(validate, check)
-        # A number that is given twice is one design.
-        return tuple(dict.fromkeys(options.checked(checks, **{flag: value}) for value in values))
+        why = "Each number is a design of the table."
+        return options.listed_numbers(flag, str(getattr(self.asked, name)), check, why)
 
 
 def _missing(name: str) -> Exception:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from ...accountant.events import Event
     from ...audit.plots.chart import Chart
 
-PLOT_DOCUMENTATION = (
+PLOT_DOCUMENTATION: Final = (
     "Draw results, with both ends of each number: in a file, or in characters on the terminal."
 )
+NOISE_EXAMPLE: Final = "privplan plot noise --epsilon 0.5,1,2,4 --rate 0.01 --rounds 1000"
 
 Quiet = Annotated[
     bool,
@@ -32,7 +33,9 @@ Quiet = Annotated[
 RunOrEvent = Annotated[
     str,
     typer.Argument(
-        metavar="DIR|EVENT", help="The folder of a run, or a JSON file.", show_default=False
+        metavar="SOURCE",
+        help="The folder of a run, or the JSON file of an event.",
+        show_default=False,
     ),
 ]
 EventPath = Annotated[
@@ -60,8 +63,6 @@ Metric = Annotated[
 Epsilons = Annotated[str | None, optional("LIST", "Target epsilon: 2, or 0.5,1,2,4.", "--epsilon")]
 Rates = Annotated[str | None, optional("LIST", "Sampling rate: 0.01, or 0.01,0.03.", "--rate")]
 RoundCounts = Annotated[str | None, optional("LIST", "Rounds: 1000, or 100,1000.", "--rounds")]
-
-T = TypeVar("T")
 
 
 @option_group
@@ -94,8 +95,8 @@ class RoundsRequest(PlotRequest):
 def rounds(_: typer.Context, asked: RoundsRequest) -> Report:
     """Draw epsilon by round, between both ends, and the budget.
 
-    Of a run (DIR) all is read from its log.  Rounds of an EVENT are its repetitions; delta is 1e-5
-    where none is given.
+    Of a run all is read from its log.  Rounds of an event are its repetitions; delta is 1e-5 where
+    none is given.
     """
     from ...audit.plots.spending import SpendingCourse
 
@@ -137,12 +138,11 @@ def noise(_: typer.Context, asked: NoiseRequest) -> Report:
     One of --epsilon, --rate and --rounds is a list, such as 0.5,1,2,4; each noise is that of
     privplan calibrate, for Poisson samples.  Delta is 1e-5 where none is given.
     """
-    from ...accountant import validate
     from ...accountant.delta_checks import delta_from_zero
 
-    epsilons = _numbers(validate.positive, epsilon=asked.epsilon)
-    rates = _numbers(validate.probability, rate=asked.rate)
-    counts = _numbers(_count, rounds=asked.rounds)
+    epsilons = _numbers("positive", epsilon=asked.epsilon)
+    rates = _numbers("probability", rate=asked.rate)
+    counts = _numbers("count", rounds=asked.rounds)
     options.word(options.MECHANISMS, mechanism=asked.mechanism)
     options.word(options.NEIGHBOURS, neighbours=asked.neighbours)
     given = options.DEFAULT_DELTA if asked.delta is None else asked.delta
@@ -211,7 +211,7 @@ class TradeOffRequest(PlotRequest):
 def trade_off(_: typer.Context, asked: TradeOffRequest) -> Report:
     """Draw what the best attack misses by whom it accuses, with what attacks measured.
 
-    Of a run (DIR) the log says what is claimed, what it proves, and what privplan audit attack
+    Of a run the log says what is claimed, what it proves, and what privplan audit attack
     added to it.
     """
 
@@ -335,38 +335,15 @@ def _refuse_with_a_run(**given: object) -> None:
             )
 
 
-def _numbers(check: Callable[..., T], **field: str | None) -> tuple[T, ...]:
+def _numbers(check: str, **field: str | None) -> tuple[Any, ...]:
     """Return the numbers of a list that was typed; raise `InvalidInput` where there is none."""
     from ...accountant.errors import InvalidInput
 
     ((name, text),) = field.items()
+    why = options.REASON_BY_OPTION[name]
     if text is None:
-        raise InvalidInput(
-            f"`{name}` is missing.",
-            options.REASON_BY_OPTION[name],
-            "privplan plot noise --epsilon 0.5,1,2,4 --rate 0.01 --rounds 1000",
-        )
-    return tuple(options.checked(check, **{name: _number(name, part)}) for part in text.split(","))
-
-
-def _number(name: str, text: str) -> float:
-    from ...accountant.errors import InvalidInput
-
-    try:
-        return float(text)
-    except ValueError:
-        raise InvalidInput(
-            f"`{name}` must be a number, or numbers with commas; {text!r:.60} is none.",
-            options.REASON_BY_OPTION[name],
-            f"Give --{name} 1,2,4",
-        ) from None
-
-
-def _count(**field: float) -> int:
-    from ...accountant import validate
-
-    ((name, value),) = field.items()
-    return validate.count(**{name: int(value) if value == int(value) else value})
+        raise InvalidInput(f"`{name}` is missing.", why, NOISE_EXAMPLE)
+    return options.listed_numbers(name, text, check, why)
 
 
 def _require_single_list(**lists: tuple[object, ...]) -> None:
@@ -378,5 +355,5 @@ def _require_single_list(**lists: tuple[object, ...]) -> None:
         raise InvalidInput(
             what,
             "A plot has one horizontal axis: what differs.",
-            "privplan plot noise --epsilon 0.5,1,2,4 --rate 0.01 --rounds 1000",
+            NOISE_EXAMPLE,
         )

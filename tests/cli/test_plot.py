@@ -90,7 +90,7 @@ def test_noise_has_one_list(run: Run, refused: Refused) -> None:
     assert "--epsilon and --rate are lists" in two
     assert "`rate` is missing" in refused("plot", "noise", "--epsilon", "1,2", "--rounds", "9")
     words = refused("plot", "noise", "--epsilon", "1,two", *SCHEDULE)
-    assert "'two' is none" in words
+    assert "must be numbers with commas between them; it is '1,two'" in words
     assert "`rounds`" in refused(
         "plot", "noise", "--epsilon", "1,2", "--rate", "0.1", "--rounds", "2.5"
     )
