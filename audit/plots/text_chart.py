@@ -128,7 +128,9 @@ class _Canvas:
             rows = CHART_LINES
             y = _Scale.of(chart.y, chart.ys(), rows)
             # The lowest tick of two on one line is the one that stays.
-            ticks = {rows - 1 - y.cell(each): _number(each) for each in reversed(y.ticks(5))}
+            ticks = {
+                rows - 1 - _line_of(chart, y, each): _number(each) for each in reversed(y.ticks(5))
+            }
             margin = max(map(len, ticks.values()), default=1) + 3
         x = _Scale.of(chart.x, chart.xs(), max(width - margin - 3, 16))
         canvas = cls(chart, x, y, [[" "] * x.cells for _ in range(rows)], margin, ticks)
@@ -177,9 +179,8 @@ class _Canvas:
                     for cell in range(self.y.cell(low), self.y.cell(high) + 1):
                         self.cells[len(self.cells) - 1 - cell][column] = sign
             case Level():
-                # Rounded up as a guarantee is, so that what is within it is not drawn above it.
                 if self.y.shows(mark.y):
-                    row = self.cells[len(self.cells) - 1 - math.ceil(self.y.at(mark.y) - 1e-9)]
+                    row = self.cells[len(self.cells) - 1 - _line_of(self.chart, self.y, mark.y)]
                     row[:] = [sign if cell == " " else cell for cell in row]
             case Points():
                 for x, y in zip(mark.x, mark.y, strict=True):
@@ -228,6 +229,17 @@ class _Canvas:
         if self.y.cells != 1 and not self.chart.y.rows and not self.y.shows(y):
             return
         self.cells[len(self.cells) - 1 - self.y.cell(y)][column] = sign
+
+
+def _line_of(chart: Chart, scale: _Scale, value: float) -> int:
+    """Return on which line from below a tick or a budget stands.
+
+    Rounded as a guarantee of the same value is: what is within a budget is not drawn above it.
+    """
+    ends = {mark.certified for mark in chart.marks if isinstance(mark, Band)}
+    if ends == {"upper"}:
+        return math.ceil(scale.at(value) - 1e-9)
+    return math.floor(scale.at(value) + 1e-9) if ends == {"lower"} else scale.cell(value)
 
 
 def _rank(mark: Mark) -> int:
