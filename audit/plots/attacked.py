@@ -26,8 +26,9 @@ def attack_chart(folder: str | Path, attacked: AttackReport) -> Chart:
     evidence, observer = Evidence.of(Ledger.of(entries)), attacked.observer
     finite = math.isfinite(evidence.total(observer).upper)
     event = evidence.composed(observer) if finite else None
-    measured = [each for each in attacked.measurements if each.tier not in attacked.sealed_tiers]
-    hidden = [each for each in attacked.measurements if each.tier in attacked.sealed_tiers]
+    curved = [each for each in attacked.measurements if "trade-off" in each.curves]
+    measured = [each for each in curved if each.tier not in attacked.sealed_tiers]
+    hidden = [each for each in curved if each.tier in attacked.sealed_tiers]
     chart = _chart(event, attacked.claim, observer, measured)
     if not hidden:
         return chart

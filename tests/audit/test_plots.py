@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 import privplan as pp
 from privplan.accountant import events as ev
@@ -26,6 +28,7 @@ from privplan.audit.plots.ledger_course import LedgerCourse
 from privplan.audit.plots.loss_curves import trade_off_chart
 from privplan.audit.plots.spending import SpendingCourse
 from privplan.audit.report import read
+from privplan.cli.main import app
 from privplan.fl.log.reader import BadLine
 
 from ..cases import for_each
@@ -383,6 +386,18 @@ def test_what_a_data_set_spent_stays_below_its_cap(export: Path, ax: Any) -> Non
     later = [replace(m, at=f"2026-11-{1 + m.seq:02}T12:00:00+00:00") for m in course.moments]
     label = replace(course, moments=later).chart().x.label
     assert label == "days since 2026-11-01 12:00 UTC (the service's clock)"
+
+
+def test_an_audit_of_a_history_draws_what_it_added_up(export: Path) -> None:
+    audited = CliRunner().invoke(app, ["audit", "ledger", str(export), "--plot", "-", "--json"])
+    result = json.loads(audited.stdout)["result"]
+    drawn = CliRunner().invoke(app, ["plot", "ledger", str(export), "--json"])
+    plot = json.loads(drawn.stdout)["result"]
+    assert result["plot"] == plot
+    ends = {mark["label"]: mark["y"][-1] for mark in plot["marks"]}
+    assert ends == {"cap": result["epsilon"]} | {
+        f"block {name}": spent for name, spent in result["spent"].items()
+    }
 
 
 def test_of_a_history_that_was_changed_only_the_good_part_is_drawn(
