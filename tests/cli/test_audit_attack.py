@@ -104,7 +104,8 @@ def test_what_was_measured_is_drawn_over_what_the_log_proves_but_what_is_sealed(
 ) -> None:
     curves = {"trade-off": ((0.1, 0.7), (0.5, 0.3))}
     stand.answers["claim"] = replace(MEASURED, curves=curves)
-    stand.answers["residual"] = (replace(RESIDUAL, curves={"trade-off": ((0.25, 0.125),)}),)
+    sealed = replace(RESIDUAL, observer="model", curves={"trade-off": ((0.25, 0.125),)})
+    stand.answers["residual"] = (sealed,)
     outcome = run("audit", "attack", folder, "--plot", "-", "--json")
     plot = outcome.json["result"]["plot"]
     by_label = {mark["label"]: mark for mark in plot["marks"]}
