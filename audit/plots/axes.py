@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from ...accountant.errors import MissingExtra
+from ...accountant.rounding import up
 from .chart import Band, Chart, Gap, Intervals, Level, Line, Points, Role
 
 if TYPE_CHECKING:
@@ -116,8 +117,12 @@ def _draw(chart: Chart, ax: Axes) -> None:
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     styles = itertools.cycle(SERIES)
+    # A logarithmic axis has no 0: what lies left of it is drawn at its edge.
+    cut = chart.x.scale == "log" and chart.x.limits is not None
+    left = chart.x.limits[0] if cut and chart.x.limits else -math.inf
+    right = chart.x.limits[1] if chart.x.limits else math.inf
     for mark in chart.marks:
-        _put(mark, ax, styles)
+        _put(mark, ax, styles, (left, right))
     ax.grid(color="#dfe4ea", linewidth=0.6)
     ax.set_axisbelow(True)
     ax.set_xscale(chart.x.scale)
@@ -168,7 +173,9 @@ def _plain_numbers(chart: Chart, ax: Axes) -> None:
             axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
 
 
-def _put(mark: object, ax: Axes, styles: Iterator[tuple[str, Any, str]]) -> None:
+def _put(
+    mark: object, ax: Axes, styles: Iterator[tuple[str, Any, str]], ends: tuple[float, float]
+) -> None:
     """Put one mark on the axes."""
     match mark:
         case Band():
@@ -207,17 +214,18 @@ def _put(mark: object, ax: Axes, styles: Iterator[tuple[str, Any, str]]) -> None
         case Gap():
             ax.axvspan(mark.start, mark.end, color="#f3dcda", hatch="//", label=mark.label)
         case Intervals():
-            _put_intervals(mark, ax)
+            _put_intervals(mark, ax, ends)
 
 
-def _put_intervals(mark: Intervals, ax: Axes) -> None:
-    """Draw each interval with a bar at its upper end; an arrow where there is none."""
+def _put_intervals(mark: Intervals, ax: Axes, ends: tuple[float, float]) -> None:
+    """Draw each interval with a bar at its upper end, and words where that is off the axis."""
+    left, right = ends
     label: str | None = mark.label
     inside: str | None = "between both ends"
     for y, lower, upper in zip(mark.y, mark.lower, mark.upper, strict=True):
-        if math.isinf(upper):
+        if upper > right or math.isinf(upper):
             ax.annotate(
-                "no finite bound",
+                "no finite bound" if math.isinf(upper) else f"at most {up(upper)}",
                 (1.0, y),
                 (0.99, y),
                 xycoords=ax.get_yaxis_transform(),
@@ -228,7 +236,7 @@ def _put_intervals(mark: Intervals, ax: Axes) -> None:
             )
             continue
         ax.plot(
-            [lower, upper],
+            [max(lower, left), max(upper, left)],
             [y, y],
             color=SKY,
             linewidth=5.0,
@@ -237,9 +245,10 @@ def _put_intervals(mark: Intervals, ax: Axes) -> None:
             label=inside,
         )
         ax.plot(
-            [upper],
+            [max(upper, left)],
             [y],
             color=BLUE,
+            clip_on=False,
             marker="|",
             markersize=10.0,
             markeredgewidth=2.4,

@@ -143,6 +143,8 @@ def _rows_chart(rows: Sequence[_Row], others: int, cut: int) -> Chart:
     nothing = [row.name for row in rows if row.upper is None]
     if nothing:
         notes.append(f"Nothing is proven of {counted(len(nothing), 'row')}: no bar.")
+    if log and any(row.upper is not None and row.upper < limits[0] for row in rows):
+        notes.append("An upper end left of the axis, such as 0, stands at its left edge.")
     far = [row for row in rows if (row.claimed or 0.0) > limits[1]]
     if far:
         notes.append(f"{counted(len(far), 'claimed number')} lie beyond the axis.")

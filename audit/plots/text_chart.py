@@ -193,10 +193,11 @@ class _Canvas:
             case Intervals():
                 for y, low, high in zip(mark.y, mark.lower, mark.upper, strict=True):
                     row = self.cells[len(self.cells) - 1 - self.y.cell(y)]
-                    end = self.x.cells - 1 if math.isinf(high) else math.ceil(self.x.at(high))
+                    beyond = high > self.x.high
+                    end = self.x.cells - 1 if beyond else math.ceil(self.x.at(high))
                     for column in range(self.x.cell(low), end + 1):
                         row[column] = INSIDE
-                    row[end] = "→" if math.isinf(high) else CERTIFIED
+                    row[end] = "→" if beyond else CERTIFIED
 
     def _put_band(self, band: Band) -> None:
         upper, rows = dict(self._columns(band.x, band.upper)), len(self.cells)

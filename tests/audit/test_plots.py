@@ -23,7 +23,9 @@ from privplan.accountant.errors import InvalidInput
 from privplan.accountant.records import Evaluation
 from privplan.audit.measurement import ExampleResult, Measurement
 from privplan.audit.plots import chart as charts
+from privplan.audit.plots import text_chart
 from privplan.audit.plots.chart import Band, Gap
+from privplan.audit.plots.comparisons import claims_chart
 from privplan.audit.plots.ledger_course import LedgerCourse
 from privplan.audit.plots.loss_curves import trade_off_chart
 from privplan.audit.plots.spending import SpendingCourse
@@ -323,6 +325,16 @@ def test_published_claims_say_where_nothing_finite_is_proven(ax: Any) -> None:
     assert "Nothing is proven of 1 row" in said
     assert "1 claim of another quantity than epsilon left out" in said
     assert line(ax, "measured")[0] == [0.75]
+    exact = Claim("flame", "exact", claimed=100.0, proven=0.0, lower=None, **shared)
+    wide = pp.plot.claims([exact, rows[0]], ax=axes())
+    assert wide.get_xscale() == "log"
+    assert line(wide, "proven")[0] == [wide.get_xlim()[0]]
+    assert any("stands at its left edge" in text.get_text() for text in wide.texts)
+    far = Claim("flame", "far", claimed=1.0, proven=1e9, lower=None, **shared)
+    cut = pp.plot.claims([far, rows[0]], ax=axes())
+    assert line(cut, "proven")[0] == [2.0]  # no bar stands left of where it belongs
+    assert "at most 1.000e+09" in {text.get_text() for text in cut.texts}
+    assert "→" in text_chart.text_chart(claims_chart([far, rows[0]]), 60)
     with pytest.raises(InvalidInput, match="no claim of an epsilon"):
         pp.plot.claims(rows[3:4])
     with pytest.raises(InvalidInput, match="it is a str"):
