@@ -216,3 +216,12 @@ def test_python_has_no_limit() -> None:
     event = ev.Compose([ev.Gaussian(100.0 + i) for i in range(MOST_WORK + 1)])
     assert work_of(event) > MOST_WORK
     assert pp.account(event, delta=1e-5).epsilon.upper < 1.0
+
+
+def test_losses_beyond_every_grid_are_left_to_renyi() -> None:
+    event = ev.Compose([sampled(0.1, 1.5), ev.Repeat(10**12, ev.Gaussian(3.0))])
+    with pytest.raises(Unsupported, match="too much for a grid"):
+        pp.account(event, delta=1e-5, engine="pld")
+    # The sum of all noisy releases is one with a millionth of the noise.
+    exact = 10**12 / 18
+    assert pp.account(event, delta=1e-5).epsilon.upper >= exact

@@ -186,17 +186,23 @@ def _has_several_phases(run: PinnedRun) -> bool:
 
 
 def stated_epochs(run: PinnedRun) -> float | None:
-    """Return the epochs that somebody stated of the whole run; None where they are derived."""
+    """Return the epochs that somebody stated of the whole run, if they are passes of its steps.
+
+    None where they are derived, and where each client, user or silo may make them in a round.
+    """
     several = bool(run.settings.phases) or run.event is not None
-    if several or "schedule.epochs" not in run.stated:
+    if several or "schedule.epochs" not in run.stated or not _epochs_are_passes(run):
         return None
     return run.settings.epochs
 
 
 def _epochs_are_passes(run: PinnedRun) -> bool:
-    """Return whether epochs are passes of all steps, and not those of each client in a round."""
     settings = run.settings
-    return settings.clients_rate in (None, 1.0) and settings.unit == "record"
+    if settings.clients_rate not in (None, 1.0):
+        return False
+    single = settings.unit == "user" and settings.records_per_user == 1
+    of_records = settings.unit == "record" and settings.sampled != "users"
+    return of_records or single or settings.sampled == "records"
 
 
 def _most_passes(run: PinnedRun, phase: Phase, share: float, fewest: int) -> int:
@@ -209,8 +215,6 @@ def _most_passes(run: PinnedRun, phase: Phase, share: float, fewest: int) -> int
         return by_steps
     # An epoch of more records than there are goes over them several times.
     by_epochs = math.ceil(epochs * (1.0 - ROUNDING)) * max(1, math.ceil(share * (1.0 - ROUNDING)))
-    if not _epochs_are_passes(run):
-        return max(by_steps, by_epochs)
     if run.steps_are_counted:
         longest = max(1, math.ceil(share / phase.rate))
         fits = phase.steps <= math.ceil(epochs) * longest

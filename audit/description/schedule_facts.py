@@ -104,8 +104,8 @@ def _few_enough(steps: int) -> int:
 def _are_passes(working: WorkingFacts) -> bool:
     """Return whether epochs are passes of the steps over the data.
 
-    Where clients are sampled, or batches are made of users or silos, people count the passes that
-    each makes over its records in one round; these tell nothing of the rounds.
+    Where clients are sampled, or users or silos are drawn, people count the passes that each makes
+    over its records in one round; these tell nothing of the rounds.
     """
     clients = working.number("sampling.clients_rate")
     if clients is not None and clients != 1.0:
@@ -114,7 +114,10 @@ def _are_passes(working: WorkingFacts) -> bool:
     single = unit != "silo" and working.count("data.records_per_user") == 1
     if sampled == "records" or single:
         return True
-    return sampled != "users" and population_key(working) not in OF_UNIT.values()
+    key = population_key(working)
+    # Batches of records go over the records, whoever is protected.
+    of_records = unit == "record" or key is not None
+    return sampled != "users" and of_records and key not in OF_UNIT.values()
 
 
 def _compare(working: WorkingFacts, epochs: float, steps: int, batches: Fraction) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from decimal import Decimal
-from typing import Any
+from typing import Any, Final
+
+from privplan.accountant import events as ev
 
 from ..cases import for_each
-from .completion_runs import covers, drawn, ends, epsilon, of
+from .completion_runs import WITHIN, covers, drawn, ends, epsilon, of
 
 EPOCHS: dict[str, Any] = {"noise_multiplier": 2.0, "epochs": 4, "records_per_epoch": 2000}
 
@@ -93,3 +96,45 @@ def test_phases_of_rate_one_are_full_batches() -> None:
     result = of(8.0, method="full", phases=[[2.0, 1, 10], [2.0, 1, 5]])
     assert covers(result, drawn(2.0, 1.0, 15))
     assert ends(result)[1] < 1.001 * epsilon(drawn(2.0, 1.0, 15)).upper
+
+
+LOCAL_EPOCHS: Final = (1, 3, 20)
+"""Passes that each user or silo makes over its records in a round: no number of rounds."""
+
+
+@for_each("unit", ["user", "silo"])
+def test_epochs_of_users_and_silos_tell_no_steps_and_contradict_none(unit: str) -> None:
+    facts: list[dict[str, Any]] = [
+        {"method": "full", "steps": 10},
+        {"method": "poisson", "rate": 0.1, "steps": 10},
+        {"method": "full", "phases": [[2.0, 1.0, 5], [1.0, 1.0, 5]], "noise_multiplier": None},
+        {"method": "shuffled", "batch": 200, "steps": 10, f"{unit}s": 1000, "sampled": "users"},
+        {"method": "shuffled", "rate": 0.2, "steps": 10},
+    ]
+    for run in facts:
+        usual = {"noise_multiplier": 2.0, **run, "unit": unit}
+        plain = {key: value for key, value in usual.items() if value is not None}
+        without = of(1.0, **plain)
+        for epochs in LOCAL_EPOCHS:
+            with_epochs = of(1.0, **plain, epochs=epochs)
+            assert ends(with_epochs) == ends(without), (run, epochs)
+
+
+def test_batches_of_records_do_not_tell_how_many_rounds_a_silo_has() -> None:
+    facts = {"unit": "silo", "batch": 100, "records": 1000, "epochs": 5, "noise_multiplier": 2.0}
+    assert ends(of(21.0, **facts))[1] == math.inf
+    # With the silo in each of 100 steps, its loss is that of one move by 5 deviations.
+    shown = epsilon(ev.Repeat(100, ev.Gaussian(2.0))).lower
+    assert ends(of(21.0, **facts, steps=100))[1] >= shown
+    counted = ends(of(21.0, **facts, sampled="records"))
+    assert counted[1] >= epsilon(ev.Repeat(50, ev.Gaussian(2.0))).lower
+    assert counted[1] < math.inf
+
+
+def test_the_other_rate_of_a_user_with_one_record_may_be_that_of_users() -> None:
+    facts = {"unit": "user", "records_per_user": 1, "clients_rate": 0.1, "rate": 0.01}
+    opened = ends(of(0.1, **facts, noise_multiplier=3.0, steps=10))
+    for word in ("users", "records"):
+        pinned = ends(of(0.1, **facts, noise_multiplier=3.0, steps=10, sampled=word))
+        assert opened[0] <= pinned[0] * (1.0 + WITHIN)
+        assert pinned[1] <= opened[1] * (1.0 + WITHIN)

@@ -93,8 +93,9 @@ def passes_are_unsaid(run: PinnedRun) -> bool:
     if run.settings.clients_rate not in (None, 1.0):
         return False  # no steps were derived from these
     uncounted = follows(run) and run.design.counted is None
+    of_silo = run.settings.unit == "silo" and run.settings.sampled is None
     stated = "schedule.epochs" in run.stated and not run.steps_are_counted
-    return stated and (run.design.takes_wholes or uncounted)
+    return stated and (run.design.takes_wholes or uncounted or of_silo)
 
 
 def _of_unsaid_passes(run: PinnedRun, end: End) -> PinnedRun:
@@ -230,10 +231,8 @@ def _of_users(run: PinnedRun, end: End) -> Iterator[Alternative]:
         is_said = of_user is not None or settings.sampled is not None
         if by_records and settings.method != "full" and not is_said:
             raise LackingFacts("data.records_per_user")
-        design = _as_stated(run)
-        if of_user == 1:
-            design = replace(design, drawn="records")
-        yield _drawn_users(_pinned(run, design), end), None
+        for pinned, choice in _of_whole_users(run):
+            yield _drawn_users(pinned, end), choice
         return
     for drawn, clipped, choice in _product(run):
         design = replace(_as_stated(run.with_settings(sampled=drawn)), clipped=clipped)
@@ -242,6 +241,25 @@ def _of_users(run: PinnedRun, end: End) -> Iterator[Alternative]:
             yield _drawn_users(pinned, end), choice
         else:
             yield _drawn_records(pinned, of_user, end), choice
+
+
+def _of_whole_users(run: PinnedRun) -> Iterator[Alternative]:
+    """Yield the draws of users that are drawn and clipped as wholes, or have one record.
+
+    A rate that is stated besides that of clients is the records', or theirs.
+    """
+    settings, design = run.settings, _as_stated(run)
+    if settings.records_per_user != 1:
+        yield _pinned(run, design), None
+        return
+    design = replace(design, drawn="records")
+    both = settings.rate is not None or bool(settings.phases)
+    if settings.clients_rate is None or not both or settings.sampled is not None:
+        yield _pinned(run, design), None
+        return
+    for word in DRAWN:
+        choice = Choice("sampling.sampled", f"{word} are drawn", f"sampling.sampled={word}")
+        yield _pinned(run, design, sampled=word), choice
 
 
 def _drawn_users(run: PinnedRun, end: End) -> PinnedRun:

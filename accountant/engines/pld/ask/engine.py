@@ -47,6 +47,9 @@ from .certificate import (
     wide_interval_warnings,
 )
 
+MOST_LOSS: Final = 1e7
+"""About the largest epsilon that is looked for on a grid; beyond that Renyi bounds are as good."""
+
 MAX_GRIDS_PER_DIRECTION: Final = 12
 """Most grids that are tried for one direction."""
 
@@ -293,6 +296,11 @@ class PldEngine:
         lower = upper = 0.0
         widths: list[float] = []
         ordered = worst_first(question, directions)
+        if ordered[0][1].epsilon > MOST_LOSS:
+            raise Unsupported(
+                f"The losses add up to about {ordered[0][1].epsilon:.2g}, too much for a grid.",
+                "Nobody is protected at such an epsilon, and Renyi bounds it as well.",
+            )
         for direction, saddle in ordered:
             sufficient = upper if widths else None
             bounds, width = self._bounds(direction, saddle, question, sufficient)
