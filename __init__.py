@@ -12,6 +12,7 @@ from them at no further cost.  A `RunLog` writes the log of a training loop that
 a public `TrainingPlan`, and `logged` that of a training with Opacus.  `Ledger` is a budget that
 others spend from as well.  `audit_scores` attacks a model that anybody trained, and
 `draw_canaries` draws examples to insert into a training, which bound its epsilon from below.
+`plot` draws results, with the extra `plots`.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from .accountant.risk import Risk, RocCurve, risk, roc
     from .accountant.sensitivity.matrix import MatrixSensitivity, sensitivity
     from .accountant.sensitivity.silos import unit_in_silos
+    from .audit import plots as plot
     from .audit.adapters import logged
     from .audit.adapters.run_log import RunLog
     from .audit.adapters.training_plan import TrainingPlan
@@ -94,6 +96,7 @@ __all__ = [
     "noise_for_rho",
     "plan",
     "plan_run",
+    "plot",
     "privacy_profile",
     "rdp",
     "resume",
@@ -156,6 +159,8 @@ def __getattr__(name: str) -> object:
     """Load a public name when it is first used, so that importing privplan costs nothing."""
     if name in ("errors", "events"):
         value: object = importlib.import_module(f".accountant.{name}", __name__)
+    elif name == "plot":
+        value = importlib.import_module(".audit.plots", __name__)
     elif name in _HOME:
         value = getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
     else:

@@ -33,6 +33,9 @@ from .commands.guard import guard, key, show, sign, status
 from .commands.ledger import audit_ledger, export, witness
 from .commands.network import demo as network_demo
 from .commands.plan import PlanRequest, plan
+from .commands.plot import PLOT_DOCUMENTATION, checks, ledger, noise, profile, rounds, trade_off
+from .commands.plot import claims as plot_claims
+from .commands.plot import utility as plot_utility
 from .commands.report import report
 from .commands.run import run
 from .commands.serve import serve
@@ -222,6 +225,20 @@ _group(
     "Insert examples with secret coins into a training, and guess the coins from its model.",
     {"make": make, "score": score},
     within=audit,
+)
+_group(
+    "plot",
+    PLOT_DOCUMENTATION,
+    {
+        "rounds": rounds,
+        "noise": noise,
+        "profile": profile,
+        "trade-off": trade_off,
+        "claims": plot_claims,
+        "check": checks,
+        "ledger": ledger,
+        "utility": plot_utility,
+    },
 )
 _group(
     "ledger",

@@ -9,7 +9,7 @@ found: every verdict says what it was held against.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -84,11 +84,13 @@ def audit_history(
     head: str | SignedStatement | None = None,
     receipts: Sequence[SignedStatement] = (),
     key: str | None = None,
+    after: Callable[[bytes, ReplayedHistory], None] | None = None,
 ) -> LedgerAudit:
     """Return what a history of one data set says, held against what was kept elsewhere.
 
     `head` is a hash in hex, or a signed head; `key` a public key in hex: it, or one to which it
-    handed over, must have signed one of them.  `InvalidInput` for what is no key.
+    handed over, must have signed one of them.  `after` is told each good line, and what the data
+    set is after it.  `InvalidInput` for what is no key.
     """
     if key is not None and not is_hash(key):
         raise InvalidInput(
@@ -118,6 +120,8 @@ def audit_history(
             break
         anchored = anchored or prev == head
         seq += 1
+        if after is not None:
+            after(line, replayed)
     if problem is None:
         problem, entry = _unmet(replayed, lost, pending, anchored=anchored)
         if problem is None and key is not None:

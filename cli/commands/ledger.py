@@ -12,6 +12,7 @@ import typer
 
 from ...fl.ledger_client import TOKEN_VARIABLE
 from ..inputs.options import option_group
+from ..inputs.plot_target import PlotOptions
 from ..inputs.request import OutputOptions, takes
 from ..terminal.output import Report, plain, table, wrapped
 from .doctor import naming_install_command
@@ -72,7 +73,7 @@ DataSets = Annotated[
 
 
 @option_group
-class LedgerAuditRequest(OutputOptions):
+class LedgerAuditRequest(OutputOptions, PlotOptions):
     """An exported history, and what it is held against."""
 
     export: Export
@@ -152,6 +153,8 @@ def audit_ledger(_: typer.Context, asked: LedgerAuditRequest) -> Report:
     1 where a line was edited, moved or taken out, where a charge is below the price of its event or
     a cap was exceeded, and where a head or a receipt says otherwise.  --quiet prints epsilon.
     """
+    with naming_install_command("plots"):
+        asked.require_plot()
     with naming_install_command("fl"):
         from ...audit.budget_service.audited import (
             audit_history,
@@ -159,14 +162,17 @@ def audit_ledger(_: typer.Context, asked: LedgerAuditRequest) -> Report:
             head_of,
             statement_in,
         )
+        from ...audit.plots.ledger_course import LedgerCourse
 
+        course = LedgerCourse()
         audited = audit_history(
             exported_lines(asked.export),
             None if asked.head is None else head_of(asked.head),
             [statement_in(file) for file in asked.receipt or ()],
             None if asked.public_key is None else asked.public_key.strip().lower(),
+            None if asked.plot is None else course.note,
         )
-    return Report(
+    report = Report(
         result=audited.to_json(),
         text=table(_rows(audited)),
         number=str(audited.largest),
@@ -174,6 +180,12 @@ def audit_ledger(_: typer.Context, asked: LedgerAuditRequest) -> Report:
         warnings=audited.warnings,
         ok=audited.ok,
     )
+    if asked.plot is None or not audited.entries:
+        return report
+    from ..reports import plots
+
+    course.audit = audited
+    return plots.with_plot(report, course.chart(), asked.plot)
 
 
 @takes(WitnessRequest)

@@ -104,7 +104,7 @@ def exit_code(result: CheckResult) -> int:
     return OK if result.verdict.startswith("holds") else NOT_COMPUTABLE
 
 
-def report_on(
+def runs_in_files(
     files: Sequence[str],
     *,
     stated: Sequence[str] = (),
@@ -112,12 +112,8 @@ def report_on(
     delta: str | None = None,
     grouping: Grouping = "usual",
     strict: bool = False,
-    brief: bool = False,
-    as_statement: bool = False,
-) -> Report:
-    """Return the report on the runs that files and options describe.
-
-    `as_statement` asks for a paragraph about a single run.
+) -> tuple[RunRow, ...]:
+    """Return the runs that files and options describe, each with its verdict, in their order.
 
     Raises `InvalidInput` for what cannot be read, where it is one run; of many, that is a row.
     """
@@ -143,15 +139,29 @@ def report_on(
     if refused and single and grouping != "each":
         raise _refusal(refused[0])
     runs = [*(_checked(group, said, strict=strict) for group in groups), *refused]
+    if len(runs) == 1 and runs[0].result is None:
+        raise _refusal(runs[0])
+    order = {file: number for number, file in enumerate(dict.fromkeys(files))}
+    runs.sort(key=lambda run: min((order.get(n, len(order)) for n in run.sources), default=0))
+    return tuple(runs)
+
+
+def report_on(runs: Sequence[RunRow], *, brief: bool = False, as_statement: bool = False) -> Report:
+    """Return the report on one run, or the table of several.
+
+    `as_statement` asks for a paragraph about a single run; raises `InvalidInput` for several.
+    """
     if len(runs) == 1:
         return _single(runs[0], brief=brief, as_statement=as_statement)
     if as_statement:
+        from ...accountant.errors import InvalidInput
+
         raise InvalidInput(
             f"--statement is about one run, and {len(runs):,} are described.",
             "Each has a guarantee of its own.",
             "Give the files of one run.",
         )
-    return _several(runs, tuple(dict.fromkeys(files)))
+    return _several(runs)
 
 
 def _is_single(groups: Sequence[Sequence[Reading]], files: Sequence[str]) -> bool:
@@ -190,8 +200,7 @@ def _checked(readings: Sequence[Reading], said: Sequence[Reading], *, strict: bo
 def _single(run: RunRow, *, brief: bool, as_statement: bool) -> Report:
     from ...audit.check.result_json import result_json
 
-    if run.result is None:
-        raise _refusal(run)
+    assert run.result is not None
     code = run.code
     if as_statement:
         said = statement(run.result)
@@ -207,11 +216,7 @@ def _single(run: RunRow, *, brief: bool, as_statement: bool) -> Report:
     )
 
 
-def _several(runs: Sequence[RunRow], files: Sequence[str]) -> Report:
-    order = {file: number for number, file in enumerate(files)}
-    ordered = sorted(
-        runs, key=lambda run: min((order.get(name, len(order)) for name in run.sources), default=0)
-    )
+def _several(ordered: Sequence[RunRow]) -> Report:
     codes = {run.code for run in ordered}
     worst = next(code for code in WORST_FIRST if code in codes)
     counts = Counter("not read" if run.result is None else run.result.verdict for run in ordered)
