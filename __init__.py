@@ -10,7 +10,8 @@ cut off; a `Table` hands them rows of a frame.  They need the extra `fl`.  `Priv
 releases X^T X and X^T Y once, and `PrivatePCA`, `PrivateRidge` and `PrivateLogistic` are fitted
 from them at no further cost.  A `RunLog` writes the log of a training loop that is not ours, under
 a public `TrainingPlan`, and `logged` that of a training with Opacus.  `Ledger` is a budget that
-others spend from as well.  `audit_scores` attacks a model that anybody trained.
+others spend from as well.  `audit_scores` attacks a model that anybody trained by
+its scores, and `audit_model` a training.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from .audit.adapters.run_log import RunLog
     from .audit.adapters.training_plan import TrainingPlan
     from .audit.check.front import check
+    from .audit.model_audits.model_audit import audit_model
     from .audit.model_audits.score_audit import audit_scores
     from .fl.ledger_client.ledger import Ledger
     from .fl.running import plan_run, resume, run
@@ -80,6 +82,7 @@ __all__ = [
     "ZcdpGuarantee",
     "account",
     "account_release",
+    "audit_model",
     "audit_scores",
     "calibrate",
     "check",
@@ -127,6 +130,7 @@ _HOME = {
     "ZcdpGuarantee": "accountant.curves",
     "account": "accountant.account",
     "account_release": "accountant.account_release",
+    "audit_model": "audit.model_audits.model_audit",
     "audit_scores": "audit.model_audits.score_audit",
     "calibrate": "accountant.calibrate",
     "check": "audit.check.front",
