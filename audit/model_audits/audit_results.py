@@ -45,9 +45,11 @@ class TrainingResults:
     @property
     def withheld(self) -> tuple[str, ...]:
         """What is not printed, and why."""
-        given = () if self.given is None else self.given.withheld
-        pooled = (why for each in self.shadows for why in each.withheld)
-        return tuple(dict.fromkeys((*self.target.withheld, *pooled, *given)))
+        told = [why for why in self.target.withheld if not why.startswith("TPR")]
+        told += [why for each in self.shadows for why in each.withheld]
+        if self.given is not None:
+            told += [f"of the model that was there before, {why}" for why in self.given.withheld]
+        return tuple(dict.fromkeys(told))
 
     def bound_at(self, delta: float) -> float | None:
         """Return the lower bound on epsilon by the primary attack, at another delta.
@@ -142,7 +144,7 @@ def _of_given(
         tables, attacks=plan.attacks, guesses=plan.guesses, delta=plan.delta, coins=None
     )
     withheld = [why for why in audit.withheld if not why.startswith("epsilon: ")]
-    withheld.append("epsilon of the model that was there before: no coin of this audit drew it")
+    withheld.append("epsilon: no coin of this audit drew who was in it")
     if facts.blind is None:
         why = "features are no numbers, all have copies, or scikit-learn is not installed"
         withheld.append(f"AUC of a classifier that sees no model: {why}")

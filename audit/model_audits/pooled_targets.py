@@ -19,7 +19,16 @@ import numpy as np
 from ..attack_methods.membership.evidence import Evidence
 from ..attack_methods.membership.results import REPORTED_FALSE_ALARM_RATES
 from ..attack_methods.membership.tier import trials_of
-from ..attack_methods.membership.trials import Area, Hits, Trials, area, hits, unsupported
+from ..attack_methods.membership.trials import (
+    Area,
+    Hits,
+    Trials,
+    area,
+    hits,
+    plot_curve,
+    unsupported,
+)
+from ..measurement import Curve
 from ..shadows.design import Design
 
 
@@ -28,7 +37,7 @@ class PooledResult:
     """What one attack finds over all shadows as targets.
 
     `auc` and `tpr` have intervals of 95 %; `tells` says that the area is above one half at this
-    attack's part of 5 % over all attacks.
+    attack's part of 5 % over all attacks.  `curve` are points of (false alarms, hits).
     """
 
     attack: str
@@ -36,6 +45,7 @@ class PooledResult:
     auc: Area
     tpr: tuple[Hits, ...]
     tells: bool
+    curve: Curve
     withheld: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, object]:
@@ -90,6 +100,7 @@ def pooled_result(
         area(trials),
         tuple(hits(trials, rate) for rate, why in reasons.items() if why is None),
         area(trials, alpha=alpha).lower > 0.5,
+        plot_curve(trials),
         tuple(
             f"TPR at {rate:.1%} FPR over all shadows: {why.removeprefix('not printed: ')}"
             for rate, why in reasons.items()
