@@ -58,11 +58,29 @@ class AuditLine:
         return str(self.record["type"])
 
 
+def is_model_audit(folder: str | Path) -> bool:
+    """Return whether a folder is that of an audit of a training."""
+    return (Path(folder) / AUDIT_LOG).exists()
+
+
+class BadAuditLine(InvalidInput):
+    """A line that its writer cannot have written there; `number` counts from 1."""
+
+    def __init__(self, path: Path, number: int, reason: str) -> None:
+        super().__init__(
+            f"Line {number} of {path} is bad: {reason}.",
+            "A line is changed, missing or moved; nothing after it can be trusted.",
+            "Take the folder from a copy that nobody has touched.",
+        )
+        self.number = number
+        self.reason = reason
+
+
 def read_lines(folder: Path) -> tuple[tuple[AuditLine, ...], int]:
     """Return the good lines of an audit's log, and their length in bytes; a torn end is left out.
 
-    Raises `InvalidInput` where there is no log, and at the first line that its writer cannot have
-    written there.
+    Raises `InvalidInput` where there is no log, and `BadAuditLine` at the first line that its
+    writer cannot have written there.
     """
     path = folder / AUDIT_LOG
     try:
@@ -81,7 +99,7 @@ def read_lines(folder: Path) -> tuple[tuple[AuditLine, ...], int]:
         line = _line(raw, len(lines), head, path)
         wrong = _out_of_order(line, lines)
         if wrong:
-            raise bad_line(path, line.number, wrong)
+            raise BadAuditLine(path, line.number, wrong)
         lines.append(line)
         size, head = size + len(raw), line.hash
     return tuple(lines), size
@@ -96,14 +114,16 @@ def _line(raw: bytes, seq: int, prev: str, path: Path) -> AuditLine:
     except (ValueError, RecursionError, InvalidInput):
         good = False
     if not good:
-        raise bad_line(path, number, "it is no object in canonical form")
+        raise BadAuditLine(path, number, "it is no object in canonical form")
     stated = source.pop("hash", None)
     if not is_hash(stated) or digest(canonical(source)) != stated:
-        raise bad_line(path, number, "`hash` is not the hash of the line, so the line was edited")
+        raise BadAuditLine(
+            path, number, "`hash` is not the hash of the line, so the line was edited"
+        )
     if source.pop("prev", None) != prev or source.pop("seq", None) != seq:
-        raise bad_line(path, number, "it does not follow the line before: lines were moved or cut")
-    if source.get("type") not in _KINDS:
-        raise bad_line(path, number, "its type is none of an audit")
+        raise BadAuditLine(path, number, "it follows another line: lines were moved or cut")
+    if source.get("type") not in _KINDS or not isinstance(source.get("sealed"), dict):
+        raise BadAuditLine(path, number, "it is no line of an audit, or seals nothing by name")
     return AuditLine(number, stated, source)
 
 
@@ -117,15 +137,6 @@ def _out_of_order(line: AuditLine, before: list[AuditLine]) -> str:
         if line.record.get("model") in models:
             return "the model was trained before"
     return ""
-
-
-def bad_line(path: Path, number: int, reason: str) -> InvalidInput:
-    """Return the refusal of a line."""
-    return InvalidInput(
-        f"Line {number} of {path} is bad: {reason}.",
-        "A line is changed, missing or moved; nothing after it can be trusted.",
-        "Take the folder from a copy that nobody has touched.",
-    )
 
 
 class AuditChain:
@@ -197,7 +208,7 @@ def opened_items(folder: Path, lines: tuple[AuditLine, ...]) -> dict[str, Any]:
     items: dict[str, Any] = {}
     known = {item.commitment: item for item in sidecar.items}
     for line in lines:
-        for name, commitment in line.record.get("sealed", {}).items():
+        for name, commitment in line.record["sealed"].items():
             item = known.get(commitment)
             before = -1 if item is None or item.after is None else item.after
             if item is None or item.name != name or before >= line.number - 1:

@@ -187,6 +187,8 @@ class AuditFacts:
             unit = np.array(facts["unit"], np.int64)
             if unit.ndim != 1 or len(np.unique(unit)) != units or unit.max() != units - 1:
                 raise ValueError
+            if members is not None and len(members) != len(unit):
+                raise ValueError
             return cls(
                 Design(inside[:-1], inside[-1:]),
                 tuple(int(seed) for seed in items["seeds"]),

@@ -21,7 +21,7 @@ from .audit_chain import (
     MODEL,
     RESULT,
     AuditLine,
-    bad_line,
+    BadAuditLine,
     opened_items,
     read_lines,
 )
@@ -31,19 +31,21 @@ from .shadow_training import GIVEN, read_scores_of, score_file
 
 
 @dataclass(frozen=True)
-class KeptAudit:
-    """The audit in a folder, as far as whoever reads it can check it.
+class KeptLog:
+    """The log of an audit, whose chain is whole: what a stranger can check.
 
-    - `results`: derived again from coins and scores; None before the audit is finished.
-    - `anchor`: the number of the line with the head that was kept elsewhere, None without one.
+    `anchor` is the number of the line with the head that was kept elsewhere, None without one.
     """
 
     folder: Path
     plan: AuditPlan
     lines: tuple[AuditLine, ...]
-    results: TrainingResults | None
-    facts: AuditFacts
     anchor: int | None
+
+    @property
+    def finished(self) -> bool:
+        """Whether a result is stated, or sealed."""
+        return self.lines[-1].kind == RESULT
 
     @property
     def checked(self) -> str:
@@ -56,17 +58,22 @@ class KeptAudit:
         return sum(line.kind == FAILURE for line in self.lines)
 
 
-def is_model_audit(folder: str | Path) -> bool:
-    """Return whether a folder is that of an audit of a training."""
-    return (Path(folder) / AUDIT_LOG).exists()
+@dataclass(frozen=True)
+class KeptAudit(KeptLog):
+    """The whole audit in a folder: what is sealed fits the log.
+
+    `results` are derived again from coins and scores; None before the audit is finished.
+    """
+
+    facts: AuditFacts
+    results: TrainingResults | None
 
 
-def read_audit(folder: str | Path, *, expected_head: str | None = None) -> KeptAudit:
-    """Return the audit in a folder, with its result derived again.
+def read_log(folder: str | Path, *, expected_head: str | None = None) -> KeptLog:
+    """Return the log of the audit in a folder; nothing that is sealed is opened.
 
     `expected_head` is the hash of a line that was kept elsewhere, or its first 32 digits.  Raises
-    `InvalidInput` for a broken chain, a sealed item, a score or a result that was changed, and
-    where no line has the head.
+    `InvalidInput` where there is no log or no line has the head, and `BadAuditLine`.
     """
     path = Path(folder)
     lines, _ = read_lines(path)
@@ -75,7 +82,23 @@ def read_audit(folder: str | Path, *, expected_head: str | None = None) -> KeptA
             f"{path / AUDIT_LOG} has no line.", "No audit was begun.", "Begin it in a new folder."
         )
     plan = AuditPlan.from_json(lines[0].record)
-    anchor = _anchor(lines, expected_head)
+    if lines[-1].kind == RESULT:
+        trained = {line.record.get("model") for line in lines if line.kind == MODEL}
+        if trained != set(range(plan.models)):
+            raise BadAuditLine(
+                path / AUDIT_LOG, len(lines), "there is a result, and not all models were trained"
+            )
+    return KeptLog(path, plan, lines, _anchor(lines, expected_head))
+
+
+def read_audit(folder: str | Path, *, expected_head: str | None = None) -> KeptAudit:
+    """Return the audit in a folder, with its result derived again.
+
+    Raises `InvalidInput` as `read_log` does, and for a sealed item, a score or a result that was
+    changed.
+    """
+    log = read_log(folder, expected_head=expected_head)
+    path, plan, lines = log.folder, log.plan, log.lines
     if not (path / SEALED).is_file():
         raise InvalidInput(
             f"{path} has no {SEALED}.",
@@ -85,11 +108,9 @@ def read_audit(folder: str | Path, *, expected_head: str | None = None) -> KeptA
     items = opened_items(path, lines)
     facts = AuditFacts.from_items(items)
     if facts.design.inside.shape[0] != plan.models or len(facts.seeds) != plan.models:
-        raise bad_line(path / AUDIT_LOG, 1, "it plans another number of models than has coins")
-    results = None
-    if lines[-1].kind == RESULT:
-        results = _derived(path, plan, facts, lines, items)
-    return KeptAudit(path, plan, lines, results, facts, anchor)
+        raise BadAuditLine(path / AUDIT_LOG, 1, "it plans another number of models than has coins")
+    results = _derived(path, plan, facts, lines, items) if log.finished else None
+    return KeptAudit(path, plan, lines, log.anchor, facts, results)
 
 
 def _anchor(lines: tuple[AuditLine, ...], expected: str | None) -> int | None:
@@ -120,9 +141,6 @@ def _derived(
     """Return the result that coins and scores give; `InvalidInput` where another one is stated."""
     log = path / AUDIT_LOG
     count = len(facts.unit) + facts.population
-    trained = {line.record.get("model") for line in lines if line.kind == MODEL}
-    if trained != set(range(plan.models)):
-        raise bad_line(log, lines[-1].number, "there is a result, and not all models were trained")
     table = [
         _kept_scores(path, number, count, items.get(f"model.{number}"))
         for number in range(plan.models)
@@ -131,7 +149,7 @@ def _derived(
     results = derive_results(plan, facts, np.array(table), given)
     stated = lines[-1].record.get("result") if plan.public else items.get("result")
     if not same_results(stated, results.to_json()):
-        raise bad_line(log, lines[-1].number, "its result is not what coins and scores give")
+        raise BadAuditLine(log, lines[-1].number, "its result is not what coins and scores give")
     return results
 
 

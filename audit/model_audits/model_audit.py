@@ -272,6 +272,12 @@ def _require_same(
         )
     kept = AuditPlan.from_json(chain.lines[0].record)
     items = opened_items(path, tuple(chain.lines))
+    count = sum(each.count for each in scored)
+    for line in chain.lines:
+        if line.kind == MODEL:
+            file = score_file(path, line.record["model"])
+            if read_scores_of(file, count)[1] != items[f"model.{line.record['model']}"]:
+                raise _another(path, f"{file.name} was changed since the log committed to it")
     facts = AuditFacts.from_items(items)
     for name, value in plan.to_json().items():
         if kept.to_json()[name] != value:

@@ -59,7 +59,7 @@ def report(_: typer.Context, asked: ReportRequest) -> Report:
     coins and scores, next to the verdict of --check; exit code 1 as well if that verdict is false.
     """
     from ...accountant.errors import InvalidInput
-    from ...audit.model_audits.kept_audit import is_model_audit
+    from ...audit.model_audits.audit_chain import is_model_audit
     from ...audit.report import read, render
 
     out = asked.out
@@ -196,13 +196,14 @@ def _measured_text(facts: RunFacts, contradicted: Sequence[str]) -> str:
 def _require_replaceable(out: Path) -> None:
     """Raise `InvalidInput` for a device or a link, and for what a run left in its folder."""
     from ...accountant.errors import InvalidInput
+    from ...audit.model_audits.audit_chain import AUDIT_LOG
     from ...fl.log.hash_chain import LOG
 
     if not (out.exists() or out.is_symlink()):
         return
     # Outside of a run's folder a file may be replaced; inside, only an older page.
     if out.is_file() and not out.is_symlink():
-        if not (out.parent / LOG).exists():
+        if not any((out.parent / name).exists() for name in (LOG, AUDIT_LOG)):
             return
         try:
             with out.open("rb") as file:

@@ -309,12 +309,22 @@ def test_an_edited_folder_is_contradicted(tmp_path: Path) -> None:
     rewritten(folder, lambda lines: lines[0].update(claimed=7.0))
     refused("No line has the expected head", expected_head=audit.plan_head)
     rewritten(folder, lambda lines: lines.pop(4))
-    refused("seals as `model.4` is not in")
-    rewritten(folder, lambda lines: lines.pop(-2))
     refused("not all models were trained")
+    rewritten(folder, lambda lines: lines.insert(4, lines.pop(5)))
+    refused("seals as `model.4` is not in")
     sealed = folder / "sealed.jsonl"
     sealed.write_bytes(whole[sealed].replace(b'"seeds"', b'"coins"', 1))
     refused("does not fit its commitment")
+
+
+def test_scores_that_were_exchanged_before_the_result_are_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "a"
+    audited(folder)
+    log = folder / AUDIT_LOG
+    log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:-1]))
+    score_file(folder, 12).write_bytes(score_file(folder, 3).read_bytes())
+    with pytest.raises(InvalidInput, match="was changed since the log committed to it"):
+        audited(folder)
 
 
 def test_a_chain_that_is_written_anew_with_other_coins_has_another_head(tmp_path: Path) -> None:

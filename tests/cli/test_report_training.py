@@ -127,3 +127,32 @@ def test_what_is_no_finished_audit_gets_no_page(run: Any, audit: Path, tmp_path:
     key = run("report", str(audit), "-o", "page.html", "--public-key", "0" * 64)
     assert key.code == 2
     assert not Path("page.html").exists()
+
+
+def test_a_stranger_checks_the_log_alone(run: Any, audit: Path, tmp_path: Path) -> None:
+    (tmp_path / "copy").mkdir()
+    copy = tmp_path / "copy" / AUDIT_LOG
+    copy.write_bytes((audit / AUDIT_LOG).read_bytes())
+    plan = read_lines(audit)[0][0].hash
+    told = run("audit", "log", str(tmp_path / "copy"), "--head", plan, "--json")
+    result = told.json["result"]
+    assert (told.code, result["plan_head"], result["anchor"]) == (0, plan, 1)
+    assert (result["complete"], result["stated"], result["checked"]) == (
+        True,
+        None,
+        "chain and head",
+    )
+    assert "sealed" in run("audit", "log", str(tmp_path / "copy")).out
+    lines = copy.read_bytes().splitlines(keepends=True)
+    copy.write_bytes(b"".join([*lines[:3], *lines[4:]]))
+    cut = run("audit", "log", str(tmp_path / "copy"))
+    assert cut.code == 1
+    assert "line 4 is bad" in cut.out
+
+
+def test_a_page_replaces_nothing_of_an_audit(run: Any, audit: Path, tmp_path: Path) -> None:
+    shutil.copytree(audit, tmp_path / "a")
+    for name in (AUDIT_LOG, "sealed.jsonl"):
+        done = run("report", str(tmp_path / "a"), "-o", str(tmp_path / "a" / name))
+        assert done.code == 2
+        assert "is there, and is no report" in done.err
