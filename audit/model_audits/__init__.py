@@ -8,7 +8,8 @@
   our layout and in those of three other tools.
 - `coins`: whether coins decided membership, and what a classifier tells that never sees the model.
 - `guesses`: guesses about one model, whose rule comes from shadows alone.
-- `model_audit`: the audit of a training: coins, shadows and attacks, in a folder that `kept_audit`
-  reads; `audit_plan`, `audit_chain`, `shadow_training`, `model_scores`, `pooled_targets` and
-  `audit_results` are its parts.
+- `model_audit`, `kept_audit`: the audit of a training, and the folder that it leaves behind.
+- `audit_plan`, `audit_chain`: what is fixed beforehand, coins above all, and the log of it.
+- `shadow_training`, `model_scores`: trainings by somebody else's function, and what models say.
+- `pooled_targets`, `audit_results`: every shadow as a target, and all that the scores tell.
 """

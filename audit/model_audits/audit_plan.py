@@ -25,16 +25,16 @@ from ..shadows.design import Design
 from .coins import BlindResult
 from .score_audit import OF_POPULATION
 
-FORMAT: Final = 1
+AUDIT_FORMAT: Final = 1
 
 LEAST_SHADOWS: Final = 6
 """Three pairs: with one left out as the target, likelihoods of the others have a deviation."""
 
-LEAST_UNITS: Final = 20
+LEAST_AUDITED_UNITS: Final = 20
 """Fewest units: coins of fewer are all alike too often."""
 
 MOST_MODELS: Final = 100_000
-SEED_BITS: Final = 31
+TRAINING_SEED_BITS: Final = 31
 
 USUAL_ATTACKS: Final = ("lira", "ratio", "rmia", "lira-offline", "loss")
 
@@ -93,16 +93,16 @@ class AuditPlan:
 
     def to_json(self) -> dict[str, object]:
         """Return it as a JSON object."""
-        return {"format": FORMAT, **asdict(self), "attacks": list(self.attacks)}
+        return {"format": AUDIT_FORMAT, **asdict(self), "attacks": list(self.attacks)}
 
     @classmethod
     def from_json(cls, source: Mapping[str, Any]) -> AuditPlan:
         """Return the plan of a log's first line; raise `InvalidInput` for what is none."""
         try:
-            if source["format"] != FORMAT:
+            if source["format"] != AUDIT_FORMAT:
                 raise InvalidInput(
                     f"The audit was written in the format {source['format']!r:.20}.",
-                    f"This version reads the format {FORMAT}.",
+                    f"This version reads the format {AUDIT_FORMAT}.",
                     "Read it with the version that wrote it.",
                 )
             return cls(
@@ -221,8 +221,8 @@ def drawn_design(units: int, shadows: int) -> Design:
 
 def drawn_seeds(shadows: int) -> tuple[int, ...]:
     """Return a seed for each model, shadows first: the same one for both of a pair."""
-    pairs = [secrets.randbits(SEED_BITS) for _ in range(shadows // 2)]
-    return (*(pair for pair in pairs for _ in range(2)), secrets.randbits(SEED_BITS))
+    pairs = [secrets.randbits(TRAINING_SEED_BITS) for _ in range(shadows // 2)]
+    return (*(pair for pair in pairs for _ in range(2)), secrets.randbits(TRAINING_SEED_BITS))
 
 
 def units_of(user: ArrayLike | None, records: int, guesses: int) -> IntArray:
@@ -235,9 +235,9 @@ def units_of(user: ArrayLike | None, records: int, guesses: int) -> IntArray:
             raise InvalidInput("`user` must be an integer or a text for each record.")
         unit = np.unique(labels, return_inverse=True)[1]
     units = int(unit.max()) + 1
-    if units < LEAST_UNITS:
+    if units < LEAST_AUDITED_UNITS:
         raise InvalidInput(
-            f"`data` has {units} users or records; {LEAST_UNITS} are the fewest.",
+            f"`data` has {units} users or records; {LEAST_AUDITED_UNITS} are the fewest.",
             "Each is in or out by a coin, and of few coins nothing can be shown.",
             "Give more records.",
         )

@@ -284,9 +284,9 @@ def _require_same(
             raise _another(path, f"its plan says another `{name}`")
     if facts.digest != " ".join(each.digest() for each in scored):
         raise _another(path, "it is of other data")
-    same = (facts.members is None) == (members is None) and (
-        members is None or np.array_equal(facts.members, members)
-    )
+    same = (facts.members is None) == (members is None)
+    if facts.members is not None and members is not None:
+        same = np.array_equal(facts.members, members)
     if not same:
         raise _another(path, "it is of other `members`")
     if scores is not None:

@@ -132,7 +132,7 @@ def _columns(model: object, labels: Any, name: str) -> IntArray:
                 "It has no `classes_`, so a label is the number of a column.",
                 "Give labels as integers, or a model with `classes_`.",
             )
-        return labels.astype(np.int64)
+        return np.asarray(labels).astype(np.int64)
     known = {value: column for column, value in enumerate(np.asarray(classes).tolist())}
     return np.array([known.get(value, -1) for value in labels.tolist()], np.int64)
 
@@ -195,7 +195,7 @@ def _of_logits(outputs: Any, labels: Any, name: str) -> FloatArray:
         raise _shape(name, outputs, f"({count}, classes)")
     if not np.isfinite(outputs).all():
         return np.full(count, np.nan)
-    return as_phi(outputs[None], "logits", labels.astype(np.int64))[0]
+    return np.asarray(as_phi(outputs[None], "logits", labels.astype(np.int64))[0])
 
 
 def _shape(name: str, scores: Any, expected: str) -> InvalidInput:

@@ -4,7 +4,7 @@
   and runs in words.
 - `account`, `epsilon_noise`, `risk_noise`, `gram`, `plan`, `curve`: answers of `account`,
   `calibrate` and `plan`.
-- `run`, `forecast`: what a run left; what one would prove.
+- `run`, `forecast`, `training_log`: what a run left; what one would prove; the log of an audit.
 - `attack`, `check`, `checked_runs`, `loaders`, `claims`: attacks tier by tier, verdicts about runs,
   the table of claims.
 """
