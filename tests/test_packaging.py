@@ -93,7 +93,7 @@ def test_every_folder_with_code_is_a_package() -> None:
 
 
 def test_root_holds_no_other_module() -> None:
-    assert [path.name for path in ROOT.glob("*.py")] == ["__init__.py"]
+    assert sorted(path.name for path in ROOT.glob("*.py")) == ["__init__.py", "__main__.py"]
 
 
 def test_version_is_stated_once_for_all() -> None:
@@ -158,8 +158,9 @@ def test_wheel_holds_privplan_and_nothing_else(tmp_path: Path) -> None:
     code = {f"privplan/{path.as_posix()}" for path in CODE}
     code |= {f"privplan/{path.as_posix()}" for path in TEXTS}
     packed = {name for name in names if name.startswith("privplan/")}
-    assert packed >= code | {"privplan/__init__.py", "privplan/py.typed"}
-    assert {name.split("/")[1] for name in packed} == {"__init__.py", "py.typed", *FLOORS}
+    root = {"__init__.py", "__main__.py", "py.typed"}
+    assert packed >= code | {f"privplan/{name}" for name in root}
+    assert {name.split("/")[1] for name in packed} == {*root, *FLOORS}
 
 
 @for_each("name", MODULES, items=12)
