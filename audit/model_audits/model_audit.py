@@ -55,7 +55,7 @@ from .audit_plan import (
 )
 from .audit_results import TrainingResults, derive_results
 from .coins import BlindResult, blind
-from .model_scores import AuditedRecords, Query, refuse_constant
+from .model_scores import AuditedRecords, Query, refuse_constant, refuse_shared_records
 from .score_audit import GUESSES
 from .score_tables import score_tables
 from .shadow_training import (
@@ -140,6 +140,7 @@ def audit_model(
     outside = None
     if population is not None:
         outside = AuditedRecords(population[0], population[1], tuple(augmentations))
+        refuse_shared_records(records, outside)
     plan = AuditPlan(
         shadows=validate.count(shadows=shadows),
         attacks=checked_attacks(attacks, population=outside is not None),

@@ -92,6 +92,31 @@ class AuditedRecords:
         return seen.hexdigest()
 
 
+def refuse_shared_records(records: AuditedRecords, population: AuditedRecords) -> None:
+    """Raise `InvalidInput` where a record of the population is one of those that coins are about.
+
+    Features that are no arrays of numbers are not compared.
+    """
+    rows = [_rows(each.features) for each in (records, population)]
+    shared = len(rows[0] & rows[1])
+    if shared:
+        raise InvalidInput(
+            f"`population` holds {shared:,} records of `data`, feature by feature.",
+            "It stands for records that no model is trained on.",
+            "Take records that are not in `data`.",
+        )
+
+
+def _rows(features: Any) -> set[bytes]:
+    try:
+        table = np.asarray(features)
+    except (TypeError, ValueError, RuntimeError):
+        return set()
+    if table.dtype.kind not in "biuf" or table.ndim < 2:
+        return set()
+    return {row.tobytes() for row in np.ascontiguousarray(table, np.float64)}
+
+
 def refuse_constant(phi: FloatArray, name: str) -> None:
     """Raise `InvalidInput` for a model that says the same of all records."""
     if np.ptp(phi) == 0.0:

@@ -34,8 +34,8 @@ DELTA = 1e-5
 RECORDS = 160
 
 
-def table(records: int = RECORDS) -> tuple[FloatArray, IntArray]:
-    rng = np.random.default_rng(43)
+def table(records: int = RECORDS, seed: int = 43) -> tuple[FloatArray, IntArray]:
+    rng = np.random.default_rng(seed)
     return rng.normal(size=(records, 4)), rng.integers(0, 2, records)
 
 
@@ -167,7 +167,7 @@ def test_coins_of_the_target_are_told_by_no_shadow() -> None:
 
 def test_the_folder_holds_no_record_and_nobody_else_reads_it(tmp_path: Path) -> None:
     folder = tmp_path / "a"
-    audit = audited(folder, public=True, population=table(30))
+    audit = audited(folder, public=True, population=table(30, seed=44))
     for path in (folder, *folder.rglob("*")):
         rights = stat.S_IMODE(path.stat().st_mode)
         assert rights == (0o700 if path.is_dir() else 0o600), path
@@ -414,6 +414,7 @@ BAD_INPUT: dict[str, Any] = {
     "many guesses": ({"members": [1], "guesses": 161}, "at most the number of units"),
     "few units": ({"members": [1], "user": np.zeros(RECORDS, int)}, "20 are the fewest"),
     "no population": ({"members": [1], "attacks": ["rmia"]}, "rmia needs `population`"),
+    "shared": ({"members": [1], "population": table(30)}, "holds 30 records of `data`"),
     "twice": ({"members": [1], "attacks": ["lira", "lira"]}, "one of them twice"),
     "rows": ({"members": [1], "data": (np.zeros((5, 2)), np.zeros(6))}, "same records"),
 }
