@@ -18,13 +18,17 @@ import pytest
 import privplan as pp
 from privplan.accountant.arrays import FloatArray, IntArray
 from privplan.accountant.errors import InvalidInput, PrivplanError
+from privplan.audit.attack_methods.membership.evidence import Evidence
+from privplan.audit.attack_methods.membership.trials import Trials
 from privplan.audit.model_audits import audit_plan
 from privplan.audit.model_audits.audit_chain import AUDIT_LOG, AuditChain, read_lines
 from privplan.audit.model_audits.audit_plan import drawn_design, drawn_seeds
 from privplan.audit.model_audits.kept_audit import read_audit
 from privplan.audit.model_audits.model_audit import ModelAudit
 from privplan.audit.model_audits.model_scores import AuditedRecords
+from privplan.audit.model_audits.pooled_targets import pooled_trials
 from privplan.audit.model_audits.shadow_training import TrainingProgress, score_file
+from privplan.audit.shadows.design import Design
 from privplan.fl.log.hash_chain import LOG, chained
 from privplan.fl.log.sidecar import sealed_lines
 
@@ -134,8 +138,6 @@ def test_users_are_in_or_out_as_a_whole(tmp_path: Path) -> None:
 
 
 def test_intervals_over_shadows_count_a_pair_once() -> None:
-    from privplan.audit.attack_methods.membership.trials import Trials
-
     rng = np.random.default_rng(1)
     scores, members = rng.normal(size=(6, 50)), rng.random((6, 50)) < 0.5
     alone = Trials(scores, members, np.arange(50))
@@ -144,6 +146,28 @@ def test_intervals_over_shadows_count_a_pair_once() -> None:
     assert (pairs.clusters, pairs.freedom) == (3, 2)
     drift = np.repeat([[1.0], [1.0], [-1.0], [-1.0], [2.0], [2.0]], 50, axis=1)
     assert pairs.variance(drift) > 1.5 * alone.variance(drift)
+
+
+def test_a_shadow_is_attacked_without_its_pair() -> None:
+    """Scores of a pair as targets read neither its coins nor what its models say of others."""
+    rng = np.random.default_rng(2)
+    plan = drawn_design(40, 8)
+    unit, none = np.arange(40), np.empty((8, 0))
+    phi = rng.normal(size=(8, 40)) + plan.shadows
+
+    def scores(coins: Any, shadows: FloatArray) -> Trials:
+        design = Design(coins, plan.targets)
+        evidence = Evidence(design, unit, unit, shadows, phi[:1] + 9.0, none, none[:1])
+        return pooled_trials(evidence, "lira", "record")
+
+    told = scores(plan.shadows, phi)
+    assert (told.targets, told.clusters) == (8, 4)
+    assert (told.members == plan.shadows).all()
+    other = plan.shadows.copy()
+    other[2:4] = ~other[2:4]
+    flipped = scores(other, phi)
+    assert (flipped.scores[2:4] == told.scores[2:4]).all()
+    assert (flipped.scores[:2] != told.scores[:2]).any()
 
 
 # --- coins and folders ----------------------------------------------------------------------------
