@@ -10,8 +10,9 @@ cut off; a `Table` hands them rows of a frame.  They need the extra `fl`.  `Priv
 releases X^T X and X^T Y once, and `PrivatePCA`, `PrivateRidge` and `PrivateLogistic` are fitted
 from them at no further cost.  A `RunLog` writes the log of a training loop that is not ours, under
 a public `TrainingPlan`, and `logged` that of a training with Opacus.  `Ledger` is a budget that
-others spend from as well.  `audit_scores` attacks a model that anybody trained by
-its scores, and `audit_model` a training.
+others spend from as well.  `audit_scores` attacks a model that anybody trained by its scores,
+`audit_model` a training, and `draw_canaries` draws examples to insert into one, which bound its
+epsilon from below.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from .audit.adapters.run_log import RunLog
     from .audit.adapters.training_plan import TrainingPlan
     from .audit.check.front import check
+    from .audit.model_audits.canary_draw import draw_canaries
     from .audit.model_audits.model_audit import audit_model
     from .audit.model_audits.score_audit import audit_scores
     from .fl.ledger_client.ledger import Ledger
@@ -86,6 +88,7 @@ __all__ = [
     "audit_scores",
     "calibrate",
     "check",
+    "draw_canaries",
     "errors",
     "events",
     "from_rdp",
@@ -134,6 +137,7 @@ _HOME = {
     "audit_scores": "audit.model_audits.score_audit",
     "calibrate": "accountant.calibrate",
     "check": "audit.check.front",
+    "draw_canaries": "audit.model_audits.canary_draw",
     "from_rdp": "accountant.curves",
     "gdp": "accountant.curves",
     "logged": "audit.adapters",
