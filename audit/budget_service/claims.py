@@ -22,6 +22,7 @@ from .balances import (
     largest_spending,
     loaded,
     minus,
+    of_texts,
     plus,
     stored,
     texts,
@@ -34,7 +35,7 @@ from .limits import analyst_of, limited_spending, put_limited
 from .names import Refusal
 from .signer import Signer
 from .stating import audit_noted
-from .tables import claims
+from .tables import claims, entries
 from .terms import epsilon_of, left_of
 
 
@@ -150,34 +151,36 @@ def audit(
 
     `lost` is what the audited log supports.  What is above the claim is charged also where it does
     not fit, and the data set is then frozen.  A loss above the claim whose size nobody states, or
-    with an event that costs no more, freezes it too, and nothing is certified any more.  A loss
-    that is clearly above the claim is, whatever the verdict says.  So is a claim audited that was
-    abandoned, or audited before, and with `above` one that was not released; the same once more
-    changes nothing.
+    with an event that costs no more than was claimed, freezes it too, and nothing is certified any
+    more.  A loss that is clearly above the claim is, whatever the verdict says.  So is a claim
+    audited that was abandoned, or audited before, and with `above` one that was not released; the
+    same once more changes nothing, and what an earlier verdict charged is not charged again.
     """
     row, books = _opened(connection, signer, claim, actor)
-    names, claimed = _names(books, row), loaded(row.price)
+    names, paid = _names(books, row), loaded(row.price)
     if row.state not in ("begun", "released", "abandoned", "audited"):
         _require_state(row, "released")
-    difference = zero(books.terms.size) if lost is None else above(lost.price, claimed)
-    if is_clearly_above(difference, claimed):
+    difference = zero(books.terms.size) if lost is None else above(lost.price, paid)
+    if is_clearly_above(difference, paid):
         verdict = "above"
     if row.state == "begun" and verdict != "above":
         _require_state(row, "released")
-    record = _audit_record(verdict, lost, difference)
-    noted, answer = audit_noted(record), json.loads(row.answer)
+    answer = json.loads(row.answer)
+    claimed = _claimed_price(books, row.id, answer["receipt"]["seq"])
+    record = {**_audit_record(verdict, lost, difference), "claimed": texts(claimed)}
+    noted = audit_noted(record)
     earlier = answer.get("audit", {"verdict": None, "content": None})
     if earlier["content"] == noted["content"] and earlier["verdict"] in ("above", verdict):
         return {**answer_of(books, claim, "audited", names), "audit": earlier}
     _charge_above(books, row, names, difference)
     values = {
-        "price": stored(plus(claimed, difference)),
+        "price": stored(plus(paid, difference)),
         "answer": canonical({**answer, "audit": noted}),
     }
     _step(books, row, record, "audited", actor, **values)
     if not all(within(books.spent[name], books.cap) for name in names):
         books.freeze(f"claim {claim} lost more than it claimed, and more than was left", "service")
-    elif verdict == "above" and not any(difference):
+    elif verdict == "above" and not any(difference) and not _is_above(lost, claimed):
         reason = f"claim {claim} lost more than it claimed, nobody says how much"
         books.freeze(reason, "service", certifies=False)
     return {**answer_of(books, claim, "audited", names), "audit": noted}
@@ -194,6 +197,19 @@ def _audit_record(verdict: str, lost: AuditedLoss | None, difference: Vector) ->
     if lost is not None and lost.stated is not None:
         record |= {"stated": dict(lost.stated), "derivation": list(lost.derivation)}
     return record
+
+
+def _claimed_price(books: Books, claim: str, seq: int) -> Vector:
+    """Return what a claim was charged when it was made: its row has what audits added as well."""
+    asked = sa.select(entries.c.line).where(entries.c.data_set_id == books.id, entries.c.seq == seq)
+    record = json.loads(books.connection.execute(asked).scalar_one())
+    if (record["type"], record["claim"]) != ("claim", claim):
+        raise ValueError("the answer of a claim names an entry that is not its own")
+    return of_texts(record["price"], books.terms.size)
+
+
+def _is_above(lost: AuditedLoss | None, claimed: Vector) -> bool:
+    return lost is not None and any(above(lost.price, claimed))
 
 
 def _charge_above(books: Books, row: sa.Row[Any], names: Sequence[str], difference: Vector) -> None:
