@@ -260,9 +260,9 @@ class ReplayedHistory:
             return False
         if self._vector(record["claimed"]) != claim.claimed:
             raise Contradiction("an audit says other of what was claimed")
-        return record["price"] is not None and any(
-            above(self._vector(record["price"]), claim.claimed)
-        )
+        if record["event"] is None:
+            return False
+        return any(above(self._vector(record["price"]), claim.claimed))
 
     def _require_caps(self, reason: str) -> None:
         if not all(within(each, self.cap) for each in self.spent.values()):

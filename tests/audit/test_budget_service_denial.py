@@ -1,4 +1,4 @@
-"""What somebody can do to keep others out of a ledger, who may ask it: others are answered still."""
+"""What somebody can do who may ask a ledger, to keep others out: they are answered still."""
 
 from __future__ import annotations
 
