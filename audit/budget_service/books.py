@@ -164,13 +164,14 @@ class Books:
         self.stage(record)
         self.write_staged(**changed)
 
-    def stage(self, record: Mapping[str, object]) -> None:
-        """Add an entry that `write_staged` writes."""
+    def stage(self, record: Mapping[str, object]) -> str:
+        """Add an entry that `write_staged` writes, and return its line."""
         at = datetime.now(UTC).isoformat(timespec="seconds")
         self.seq += 1
         line, self.head = chained({**record, "at": at}, self.seq, self.head)
         row = {"data_set_id": self.id, "seq": self.seq, "line": line, "hash": self.head}
         self._staged.append(row)
+        return line
 
     def write_staged(self, **changed: object) -> None:
         """Write the entries that were added, and what they change of the data set's row."""

@@ -119,11 +119,11 @@ class Connection:
                     except (OSError, http.client.HTTPException):
                         reason = "its answer was cut off"
                         continue
-                if error.code not in _AGAIN:
-                    kind = str(problem.get("type", ""))
+                kind = str(problem.get("type", ""))
+                if error.code not in _AGAIN or kind.endswith(":daily-limit"):
                     refusal = ClaimRefused if kind.endswith(":budget") else LedgerRefused
                     raise refusal(error.code, problem) from None
-                reason = f"it answered {error.code}"
+                reason = f"it answered {error.code}, {_text(problem.get('title'))}".rstrip(", .")
             except (OSError, http.client.HTTPException) as error:
                 reason = f"it did not answer ({type(error).__name__})"
         raise LedgerUnreachable(
