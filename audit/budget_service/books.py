@@ -182,8 +182,10 @@ class Books:
             data_sets.update().where(data_sets.c.id == self.id).values(**values)
         )
 
-    def statement(self, claim: str | None = None) -> dict[str, object]:
-        """Return the signed statement of what is spent now."""
+    def statement(
+        self, claim: str | None = None, state: str | None = None, request: str | None = None
+    ) -> dict[str, object]:
+        """Return the signed statement of what is spent now, and of how far a claim is."""
         said = Statement(
             self.name,
             self.seq,
@@ -193,6 +195,8 @@ class Books:
             self.certified,
             self.frozen is not None or self.behind is not None,
             claim,
+            state,
+            request,
         )
         return self.signer.sign(said).to_json()
 

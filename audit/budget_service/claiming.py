@@ -18,6 +18,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from ...accountant.errors import PrivplanError
+from ...fl.ledger_client.receipts import request_of
 from ...fl.log.hash_chain import canonical
 from .balances import Vector, count_that_fits, part, plus, stored, texts, within
 from .books import Books
@@ -209,7 +210,8 @@ class _Group:
         if request.stated is not None:
             record |= {"stated": dict(request.stated), "derivation": list(request.derivation)}
         line = books.stage(record)
-        answer = answer_of(books, claim, state, names)
+        known = request_of(request.content, asked.key)
+        answer = answer_of(books, claim, state, names, known)
         text = canonical(answer)
         claimed = self.claimed[asked.actor.holder]
         claimed.claims, claimed.bytes = claimed.claims + 1, claimed.bytes + len(line) + len(text)

@@ -4,3 +4,6 @@ from typing import Final
 
 TOKEN_VARIABLE: Final = "PRIVPLAN_LEDGER_TOKEN"
 """The variable of the environment that holds the token: an option would show it to others."""
+
+KEYS_VARIABLE: Final = "PRIVPLAN_LEDGER_KEYS"
+"""The variable that names the folder in which keys of ledgers are remembered."""
