@@ -14,7 +14,8 @@ from typing import Any, Final
 from ...accountant import events as ev
 from ...accountant.errors import PrivplanError
 from ...accountant.odometer.pricing import whole_price
-from ...fl.log.hash_chain import START, canonical
+from ...fl.log.hash_chain import START, canonical, digest
+from .audit_limits import MAX_PRICING_BYTES, memory_limited
 from .balances import Vector, above, minus, of_texts, part, plus, price_vector, within, zero
 from .names import MAX_BLOCKS, name_of, names_of
 from .replayed_fields import ended_after, epsilon_in, key_in, number_in, share_in, text_in
@@ -133,14 +134,16 @@ class ReplayedHistory:
 
     def priced(self, event: Mapping[str, Any], stated: Mapping[str, Any] | None = None) -> Vector:
         """Return the price of an event of an entry, computed here."""
-        text, terms = canonical([event, stated]), self.open_terms
+        text, terms = digest(canonical([event, stated])), self.open_terms
         if text not in self._prices:
             try:
-                with ended_after(MAX_PRICING_SECONDS):
+                with ended_after(MAX_PRICING_SECONDS), memory_limited(MAX_PRICING_BYTES):
                     charged, _ = as_charged(ev.from_json(dict(event)), stated, terms)
                     units = whole_price(charged, terms.currency, terms.neighbours)
             except TimeoutError:
                 raise Contradiction("its event is too long to be priced by any service") from None
+            except MemoryError:
+                raise Contradiction("its event is too large to be priced by any service") from None
             except PrivplanError as error:
                 raise Contradiction(f"its event has no price: {error.what}") from None
             self._prices[text] = price_vector(units)

@@ -19,6 +19,7 @@ from ...accountant.errors import InvalidInput, PrivplanError
 from ...accountant.regular_file import regular_content
 from ...fl.ledger_client.connection import Connection
 from ...fl.log.hash_chain import CHAIN, chained
+from .audit_limits import MEGABYTE, AuditLimits
 from .audited import audit_history
 from .names import name_of
 from .signer import SignedStatement, rotation_message, signature_holds
@@ -131,9 +132,11 @@ def _acknowledged(
     if last is None:
         return False
     lines: list[bytes] = []
+    size, most = 0, AuditLimits().megabytes * MEGABYTE
     while len(lines) <= head.statement.seq:
         text = connection.text(f"/v1/data-sets/{name}/entries?first={len(lines)}")
-        if not text:
+        size += len(text)
+        if not text or size > most:
             return False
         lines += [f"{line}\n".encode() for line in text.splitlines()]
     whole = lines[: head.statement.seq + 1]

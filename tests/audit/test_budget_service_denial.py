@@ -10,11 +10,14 @@ from urllib.parse import urlsplit
 
 import pytest
 import sqlalchemy as sa
+from typer.testing import CliRunner
 
 from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput
-from privplan.audit.budget_service import claiming
+from privplan.audit.budget_service import audit_limits, claiming, replayed
 from privplan.audit.budget_service import witness as witnessing
+from privplan.audit.budget_service.audit_limits import AuditLimits
+from privplan.audit.budget_service.audited import audit_history
 from privplan.audit.budget_service.daily_limits import DailyLimits
 from privplan.audit.budget_service.database import Database
 from privplan.audit.budget_service.large_bodies import LARGE_BYTES
@@ -24,6 +27,7 @@ from privplan.audit.budget_service.service import LedgerService
 from privplan.audit.budget_service.signer import Signer
 from privplan.audit.budget_service.startup_check import require_consistent
 from privplan.audit.budget_service.witness import heads_in, witness
+from privplan.cli.main import app
 from privplan.fl.ledger_client.connection import Connection, LedgerRefused, LedgerUnreachable
 
 from .ledger_services import ANA, EVE, SMALL, Ledger, answering, pricer, served, token
@@ -182,3 +186,47 @@ def _ask(client: Connection, body: dict[str, object], *, until: str) -> None:
         except LedgerUnreachable as refusal:
             said = str(refusal)
         assert "claimed" in said or "429" in said
+
+
+def test_a_history_costs_an_auditor_no_more_than_the_limits(
+    service: LedgerService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = Ledger(service)
+    for project in ("x", "y"):
+        ledger.claim(project=project)
+    lines = ledger.lines()
+    assert audit_history(lines).ok
+    with pytest.raises(InvalidInput, match="seconds of a processor"):
+        audit_history(lines, limits=AuditLimits(seconds=-1.0))
+    monkeypatch.setattr(audit_limits, "MAX_LIMITED_BALANCES", 5)
+    with pytest.raises(InvalidInput, match="more than 5 balances"):
+        audit_history([*lines, b"{}"])
+    monkeypatch.undo()
+    monkeypatch.setattr(replayed, "MAX_PRICING_BYTES", 2**26)
+    monkeypatch.setattr(replayed, "whole_price", lambda *_: bytearray(2**29))
+    assert "too large" in str(audit_history(lines).problem)
+    monkeypatch.setattr(audit_limits, "MAX_AUDIT_BYTES", 2**26)
+    monkeypatch.setattr(replayed, "of_texts", lambda *_: bytearray(2**29))
+    with pytest.raises(InvalidInput, match="of memory"):
+        audit_history(lines)
+
+
+def test_how_large_a_history_is_is_asked_before_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    export = tmp_path / "ward.jsonl"
+    with export.open("wb") as file:
+        file.truncate(10**12)  # a file of holes, which takes no room
+
+    def audited(*options: str) -> str:
+        outcome = CliRunner().invoke(app, ["audit", "ledger", str(export), *options])
+        assert outcome.exit_code == 2, outcome.output
+        return " ".join(outcome.output.split())
+
+    assert "--limit-megabytes" in audited()
+    export.write_bytes(b"{}\n" * 3)
+    assert "--limit-seconds" in audited("--limit-seconds", "0.0")
+    monkeypatch.setattr(audit_limits, "MAX_ENTRY_BYTES", 2)
+    assert "Line 1" in audited()
+    with pytest.raises(InvalidInput, match="cannot be read"):
+        audit_limits.exported_lines("/dev/zero")
