@@ -11,14 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Final
 
 import sqlalchemy as sa
 
+from .audit_limits import MEGABYTE
 from .names import Refusal
 from .tables import daily_claims
-
-MEGABYTE: Final = 10**6
 
 
 @dataclass(frozen=True)

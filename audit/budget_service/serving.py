@@ -127,7 +127,8 @@ def _serve(asked: ServiceOptions, announce: Announce) -> None:
 
 
 def _limits(asked: ServiceOptions) -> Any:
-    from .daily_limits import MEGABYTE, DailyLimits
+    from .audit_limits import MEGABYTE
+    from .daily_limits import DailyLimits
 
     usual = DailyLimits()
     megabytes = asked.daily_megabytes

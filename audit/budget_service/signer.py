@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from ...accountant.errors import InvalidInput
 from ...accountant.nearest_names import require_fields
-from ...fl.ledger_client.receipts import STATEMENT, signature_holds
+from ...fl.ledger_client.receipts import STATEMENT_PREFIX, signature_holds
 from ...fl.log.hash_chain import canonical, is_hash
 from ...fl.log.signing import require_library
 from .balances import Vector, of_texts, texts
@@ -128,7 +128,7 @@ class SignedStatement:
 
     def holds(self, keys: frozenset[str]) -> bool:
         """Return whether one of these public keys, in hex, signed the statement."""
-        message = STATEMENT + canonical(self.statement.to_json()).encode("ascii")
+        message = STATEMENT_PREFIX + canonical(self.statement.to_json()).encode("ascii")
         return self.key in keys and signature_holds(self.key, self.signature, message)
 
 
@@ -147,7 +147,7 @@ class Signer:
 
     def sign(self, statement: Statement) -> SignedStatement:
         """Return the statement with its signature."""
-        message = STATEMENT + canonical(statement.to_json()).encode("ascii")
+        message = STATEMENT_PREFIX + canonical(statement.to_json()).encode("ascii")
         return SignedStatement(statement, self.public, self._key.sign(message).hex())
 
     def hand_over(self, data_set: str, prev: str, key: str) -> str:

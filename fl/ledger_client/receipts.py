@@ -15,7 +15,7 @@ from typing import Any, Final
 from ..log.hash_chain import canonical, digest
 from ..log.signing import require_library
 
-STATEMENT: Final = b"privplan-ledger/1 statement\n"
+STATEMENT_PREFIX: Final = b"privplan-ledger/1 statement\n"
 """Domain separation: prefixed to what is signed, so that no other signature by the key fits."""
 
 _SIGNED_BY: Final = ("key", "signature")
@@ -62,4 +62,4 @@ def is_signed(receipt: Mapping[str, Any]) -> bool:
     if not isinstance(key, str) or not isinstance(signature, str):
         return False
     said = {name: value for name, value in receipt.items() if name not in _SIGNED_BY}
-    return signature_holds(key, signature, STATEMENT + canonical(said).encode("ascii"))
+    return signature_holds(key, signature, STATEMENT_PREFIX + canonical(said).encode("ascii"))

@@ -22,7 +22,7 @@ from privplan.audit.budget_service.startup_check import require_consistent
 from privplan.cli.main import app
 from privplan.fl.ledger_client.connection import LedgerRefused, LedgerUnreachable
 from privplan.fl.ledger_client.ledger import LedgerClaim
-from privplan.fl.ledger_client.receipts import STATEMENT, content_of, request_of
+from privplan.fl.ledger_client.receipts import STATEMENT_PREFIX, content_of, request_of
 from privplan.fl.log.hash_chain import canonical
 
 from ..cases import for_each
@@ -65,7 +65,7 @@ REQUEST = request_of(content_of("ward", None, "x", LAPLACE.to_json(), True, None
 def receipt(by: Ed25519PrivateKey = KEY, **said: object) -> dict[str, object]:
     """Return a receipt of the claim that the tests make, signed."""
     statement = {"claim": "c1", "state": "begun", "request": REQUEST, **said}
-    signature = by.sign(STATEMENT + canonical(statement).encode("ascii"))
+    signature = by.sign(STATEMENT_PREFIX + canonical(statement).encode("ascii"))
     key = by.public_key().public_bytes_raw()
     return {**statement, "key": key.hex(), "signature": signature.hex()}
 
