@@ -101,7 +101,8 @@ def _parsed(data: bytes) -> dict[str, Any]:
 async def _limited(
     request: Request, when_large: Callable[[], Computing]
 ) -> tuple[bytes, Computing]:
-    data, compute = bytearray(), at_once
+    data = bytearray()
+    compute: Computing = at_once
     async for part in request.stream():
         data += part
         if len(data) > LARGE_BYTES and compute is at_once:

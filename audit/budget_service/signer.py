@@ -97,8 +97,8 @@ class SignedStatement:
     @classmethod
     def _from_json(cls, source: Any) -> Self:
         known = ("format", "data_set", "seq", "hash", "balances", "cap", "certified", "frozen")
-        known = (*known, "claim", "key", "signature", *_OF_CLAIM)
-        require_fields(source, known, "receipt", optional=_OF_CLAIM, otherwise="")
+        fields = (*known, "claim", "key", "signature", *_OF_CLAIM)
+        require_fields(source, fields, "receipt", optional=_OF_CLAIM, otherwise="")
         size = len(source["cap"])
         if source["format"] != FORMAT or not is_hash(source["hash"]) or size > MAX_SIZE:
             raise ValueError

@@ -18,7 +18,7 @@ from ...accountant.regular_file import regular_content
 from ..log.hash_chain import digest, is_hash
 from . import KEYS_VARIABLE
 
-_MAX_BYTES: Final = 2**14
+_MAX_KEPT_KEY_BYTES: Final = 2**14
 
 
 def key_file(url: str) -> Path:
@@ -35,7 +35,7 @@ def remembered_key(url: str) -> str | None:
     """
     path = key_file(url)
     try:
-        key = json.loads(regular_content(path, _MAX_BYTES))["key"]
+        key = json.loads(regular_content(path, _MAX_KEPT_KEY_BYTES))["key"]
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError, LookupError, TypeError):
