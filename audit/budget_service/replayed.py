@@ -14,13 +14,14 @@ from typing import Any, Final
 from ...accountant import events as ev
 from ...accountant.errors import PrivplanError
 from ...accountant.odometer.pricing import whole_price
+from ...fl.ledger_client.receipts import signature_holds
 from ...fl.log.hash_chain import START, canonical, digest
 from .audit_limits import MAX_PRICING_BYTES, memory_limited
 from .balances import Vector, above, minus, of_texts, part, plus, price_vector, within, zero
 from .names import MAX_BLOCKS, name_of, names_of
 from .replayed_fields import ended_after, epsilon_in, key_in, number_in, share_in, text_in
 from .restored_gap import charged_in, gap, refunds, too_few, too_late
-from .signer import SignedStatement, Statement, rotation_message, signature_holds
+from .signer import SignedStatement, Statement, rotation_message
 from .stating import as_charged, audit_noted
 from .terms import Terms
 

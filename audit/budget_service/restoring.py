@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 from weakref import WeakKeyDictionary
 
 import sqlalchemy as sa
@@ -30,8 +30,10 @@ from .restored_gap import CHARGED, COUNTED, covered, gap, parted, refunds, too_f
 from .signer import SignedStatement, Signer, Statement
 from .tables import claims, entries, presented
 
-_rotated: Final[WeakKeyDictionary[sa.Engine, dict[tuple[str, tuple[str, ...]], tuple[int, ...]]]]
-_rotated = WeakKeyDictionary()
+_Rotations: TypeAlias = dict[tuple[str, tuple[str, ...]], tuple[int, ...]]
+
+_rotated: Final[WeakKeyDictionary[sa.Engine, _Rotations]] = WeakKeyDictionary()
+"""Numbers of entries, by the data set and its keys, for each open database."""
 
 
 def present(

@@ -18,11 +18,12 @@ from ...accountant.decoding import parsed_json
 from ...accountant.errors import InvalidInput, PrivplanError
 from ...accountant.regular_file import regular_content
 from ...fl.ledger_client.connection import Connection
+from ...fl.ledger_client.receipts import signature_holds
 from ...fl.log.hash_chain import CHAIN, chained
 from .audit_limits import MEGABYTE, AuditLimits
 from .audited import audit_history
 from .names import name_of
-from .signer import SignedStatement, rotation_message, signature_holds
+from .signer import SignedStatement, rotation_message
 
 MAX_HEADS: Final = 32
 """Most heads of a data set that are kept: an older one bounds what a restored backup forgot."""
