@@ -1,4 +1,8 @@
-"""The client of the budget ledger: a connection, and an odometer that claims before releases."""
+"""The client of the budget ledger: a connection, and an odometer that claims before releases.
+
+- `ledger`, `claimed_events`: the odometer, its claims, and what can be claimed.
+- `connection`, `receipts`, `remembered_keys`: requests, what a receipt signs, and whose it is.
+"""
 
 from typing import Final
 
