@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeVar
 
@@ -31,6 +31,15 @@ _PAUSE_SECONDS: Final = 1.0
 
 class NotCarried(Exception):
     """Whoever carries messages failed, for now."""
+
+
+@contextlib.contextmanager
+def failing_as_not_carried() -> Iterator[None]:
+    """Have whatever is raised say that nothing was carried: the limit of a phase decides."""
+    try:
+        yield
+    except Exception as error:
+        raise NotCarried from error
 
 
 class Nodes(Protocol):

@@ -18,15 +18,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from ...accountant.errors import MissingExtra, ProtocolFault
-from .courier import Courier, NotCarried
+from .courier import Courier, failing_as_not_carried
 from .guard_log import SERVER_FILE, GuardLog
 from .hub import Hub
-from .pending_task import Backoff, PendingTask
+from .pending_task import Backoff, LimitedPull, NodeAndRun, PendingTask
 from .plan import NetworkPlan
 
 try:
@@ -74,6 +74,9 @@ PAYLOAD: Final = "privplan"
 _RETRY_SECONDS: Final = 0.5
 _TRIES: Final = 2
 _HEARTBEAT_SECONDS: Final = 10.0
+_PULL_SECONDS: Final = 60.0
+_ROOM_OF_FLOWER: Final = 2**20
+"""Bytes of a message besides those of the request in it."""
 _RAW: Final = "privplan.bytes"
 _LONGEST_OBJECT: Final = 2**20
 """Bytes: each object of a message is a request of its own at every hop."""
@@ -121,14 +124,15 @@ def serve(
     folder: Path,
     stop: threading.Event,
     note: Note = print,
+    most: int = 2**33,
 ) -> None:
     """Fetch tasks from a supernode at `address`, and answer each by `handle`, until `stop` is set.
 
     `secret` is that of `--superexec-auth-secret-file`; `folder` keeps a task until it is done.
     What was fetched before and is not done is finished first.  `note` is told in a sentence what
-    the network did not carry.
+    the network did not carry; a request has at most `most` bytes.
     """
-    executor = _Executor(handle, address, folder, note)
+    executor = _Executor(handle, address, folder, note, most)
     executor.finish_pending()
     boss = _client(
         address,
@@ -138,11 +142,15 @@ def serve(
         ),
     )
     wanted = AcquireTaskRequest(supported_task_types=[TaskType.CLIENT_APP], agentapp_fab_hashes=[])
-    backoff = Backoff()
+    backoff, trouble = Backoff(), ""
     while not stop.is_set():
         try:
             got = boss.AcquireTask(wanted)
-        except httpx.HTTPError:  # the supernode is not there, or is being restarted
+            trouble = ""
+        except Exception as error:  # it is not there, is being restarted, or answers nonsense
+            before, trouble = trouble, _no_task(error)
+            if trouble != before:  # said once, however long it lasts
+                note(trouble)
             stop.wait(_RETRY_SECONDS)
             continue
         if not (got.HasField("task") and got.token):
@@ -153,12 +161,23 @@ def serve(
     boss.close()
 
 
+def _no_task(error: Exception) -> str:
+    status = error.response.status_code if isinstance(error, httpx.HTTPStatusError) else None
+    if status in (401, 403):
+        return (
+            f"The supernode gives no task (status {status}): it has another secret than --secret."
+        )
+    return f"The supernode gives no task ({type(error).__name__})."
+
+
 class _Executor:
     """Does one task after the other; nothing in a task is run."""
 
-    def __init__(self, handle: Handle, address: str, folder: Path, note: Note) -> None:
+    def __init__(
+        self, handle: Handle, address: str, folder: Path, note: Note, most: int = 2**33
+    ) -> None:
         self._handle, self._address, self._folder = handle, address, folder
-        self._note = note
+        self._note, self._most = note, most
 
     def finish_pending(self) -> None:
         """Finish the task that a guard which was killed has left, if its supernode still has it."""
@@ -193,7 +212,7 @@ class _Executor:
         Where nothing can be fetched or given, the server waits no longer than its limit.
         """
         try:
-            message = _message_of(task, client, self._folder)
+            message = _message_of(task, client, self._folder, self._most)
         except Exception as error:
             self._note(f"A task brought no message ({type(error).__name__}).")
             return False
@@ -202,7 +221,7 @@ class _Executor:
             return False
         answer, about = self._answered(message), message.metadata
         try:
-            push_message(client, answer, _NodeAndRun(about.dst_node_id, about.run_id))
+            push_message(client, answer, NodeAndRun(about.dst_node_id, about.run_id))
             push_task_output(client, None, SubStatus.COMPLETED, "")
         except Exception as error:
             self._note(f"An answer did not reach the supernode ({type(error).__name__}).")
@@ -218,15 +237,9 @@ class _Executor:
         return Message(packed(self._handle(request)), reply_to=message)
 
 
-@dataclass(frozen=True)
-class _NodeAndRun:
-    """Whose message it is: what `push_message` asks of a context."""
-
-    node_id: int
-    run_id: int
-
-
-def _message_of(task: PendingTask, client: RuntimeHttpClient, folder: Path) -> Message | None:
+def _message_of(
+    task: PendingTask, client: RuntimeHttpClient, folder: Path, most: int = 2**33
+) -> Message | None:
     """Return the message of a task, and keep it; None where it is lost.
 
     A supernode says once which message it is, and what is in it until that is confirmed.  Of
@@ -246,6 +259,7 @@ def _message_of(task: PendingTask, client: RuntimeHttpClient, folder: Path) -> M
         message = make_message(metadata_from_proto(about), packed(task.content))
     else:
         pull = make_pull_object_fn_protobuf(client.PullObject, *of_node)
+        pull = LimitedPull(pull, most + _ROOM_OF_FLOWER, _PULL_SECONDS)
         tree = pulled.message_object_trees[0]
         message = pull_and_inflate_object_from_tree(tree, pull, lambda _: None, return_type=Message)
         with contextlib.suppress(ProtocolFault):
@@ -329,7 +343,7 @@ class FlowerNodes:
 
     def there(self) -> set[int]:
         """Return the supernodes that are connected."""
-        with _failing_as_not_carried():
+        with failing_as_not_carried():
             return set(self._grid.get_node_ids())
 
     def push(self, requests: Mapping[int, bytes], life: float) -> Mapping[str, int]:
@@ -338,13 +352,13 @@ class FlowerNodes:
             Message(packed(raw), dst_node_id=node, message_type="query", ttl=life)
             for node, raw in requests.items()
         ]
-        with _failing_as_not_carried():
+        with failing_as_not_carried():
             names = list(self._grid.push_messages(messages))
         return {name: node for name, node in zip(names, requests, strict=False) if name}
 
     def pull(self, names: Sequence[str]) -> Sequence[tuple[str, bytes | None]]:
         """Return what came; None for a supernode that failed, or sent something else."""
-        with _failing_as_not_carried():
+        with failing_as_not_carried():
             messages = list(self._grid.pull_messages(names))
         return [
             (
@@ -353,15 +367,6 @@ class FlowerNodes:
             )
             for message in messages
         ]
-
-
-@contextmanager
-def _failing_as_not_carried() -> Iterator[None]:
-    """Have whatever Flower raises say that nothing was carried: the limit of a phase decides."""
-    try:
-        yield
-    except Exception as error:
-        raise NotCarried from error
 
 
 def _payload(message: Message) -> bytes | None:
