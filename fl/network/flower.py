@@ -16,18 +16,16 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from ...accountant.errors import MissingExtra, ProtocolFault
-from .courier import Courier, failing_as_not_carried
-from .guard_log import SERVER_FILE, GuardLog
-from .hub import Hub
-from .pending_task import Backoff, LimitedPull, NodeAndRun, PendingTask
-from .plan import NetworkPlan
+from .courier import failing_as_not_carried
+from .flower_app import run_server
+from .pending_task import NOTHING, Backoff, LimitedPull, NodeAndRun, PendingTask
 
 try:
     import httpx
@@ -50,7 +48,10 @@ try:
         make_confirm_message_received_fn_protobuf,
         make_pull_object_fn_protobuf,
     )
-    from flwr.supercore.inflatable.inflatable_utils import pull_and_inflate_object_from_tree
+    from flwr.supercore.inflatable.inflatable_utils import (
+        pull_and_inflate_object_from_tree,
+        pull_objects,
+    )
     from flwr.supercore.interceptors import (
         RuntimeTokenHttpInterceptor,
         RuntimeVersionHttpInterceptor,
@@ -72,11 +73,11 @@ PAYLOAD: Final = "privplan"
 """The name under which our bytes stand in a message of Flower."""
 
 _RETRY_SECONDS: Final = 0.5
-_TRIES: Final = 2
 _HEARTBEAT_SECONDS: Final = 10.0
 _PULL_SECONDS: Final = 60.0
-_ROOM_OF_FLOWER: Final = 2**20
-"""Bytes of a message besides those of the request in it."""
+_FIRST_LOOK_SECONDS: Final = 0.02
+"""After how long a part of a message is looked for again: it comes just behind the message."""
+_ROOM_OF_FLOWER: Final = 2**20  # bytes of a message besides those of the request in it
 _RAW: Final = "privplan.bytes"
 _LONGEST_OBJECT: Final = 2**20
 """Bytes: each object of a message is a request of its own at every hop."""
@@ -162,12 +163,10 @@ def serve(
 
 
 def _no_task(error: Exception) -> str:
-    status = error.response.status_code if isinstance(error, httpx.HTTPStatusError) else None
-    if status in (401, 403):
-        return (
-            f"The supernode gives no task (status {status}): it has another secret than --secret."
-        )
-    return f"The supernode gives no task ({type(error).__name__})."
+    why = type(error).__name__
+    if isinstance(error, httpx.HTTPStatusError) and error.response.status_code in (401, 403):
+        why = "it has another secret than --secret"
+    return f"The supernode gives no task: {why}."
 
 
 class _Executor:
@@ -234,7 +233,8 @@ class _Executor:
             self._note(error.what)
             reason = Error(code=ErrorCode.CLIENT_APP_RAISED_EXCEPTION, reason=error.what)
             return Message(reason, reply_to=message)
-        return Message(packed(self._handle(request)), reply_to=message)
+        answer = NOTHING if request == NOTHING else self._handle(request)
+        return Message(packed(answer), reply_to=message)
 
 
 def _message_of(
@@ -261,7 +261,9 @@ def _message_of(
         pull = make_pull_object_fn_protobuf(client.PullObject, *of_node)
         pull = LimitedPull(pull, most + _ROOM_OF_FLOWER, _PULL_SECONDS)
         tree = pulled.message_object_trees[0]
-        message = pull_and_inflate_object_from_tree(tree, pull, lambda _: None, return_type=Message)
+        message = pull_and_inflate_object_from_tree(
+            tree, pull, lambda _: None, return_type=Message, initial_backoff=_FIRST_LOOK_SECONDS
+        )
         with contextlib.suppress(ProtocolFault):
             replace(task, content=_request_in(message)).keep(folder)
     make_confirm_message_received_fn_protobuf(client.ConfirmMessageReceived, *of_node)(name)
@@ -295,7 +297,7 @@ def _heartbeats(client: RuntimeHttpClient) -> Iterator[None]:
 
 def _client(address: str, *interceptors: Any) -> RuntimeHttpClient:
     retries = make_simple_http_retry_invoker()
-    retries.max_tries = _TRIES  # as it is, it waits for up to 20 seconds between two tries
+    retries.max_tries = 2  # as it is, it waits for up to 20 seconds between two tries
     # As it is, the answer 401 to a token that has lapsed would end this process by a signal.
     retries.should_giveup = lambda error: isinstance(error, httpx.HTTPStatusError)
     return RuntimeHttpClient.from_server_address(
@@ -326,10 +328,16 @@ def supernode(arguments: list[str]) -> None:
             backoff.restart()
         time.sleep(min(seconds, backoff.seconds()))
 
+    _look_soon()
     clock = {name: getattr(time, name) for name in ("time", "monotonic", "perf_counter")}
     start_client_internal.time = SimpleNamespace(sleep=nap, **clock)
     sys.argv = ["flower-supernode", *arguments]
     flower_supernode()
+
+
+def _look_soon() -> None:
+    """Have Flower look soon for parts that are not there yet; as it is, it waits for a second."""
+    cast(Any, pull_objects).__kwdefaults__["initial_backoff"] = _FIRST_LOOK_SECONDS
 
 
 # --- at the server --------------------------------------------------------------------------------
@@ -340,6 +348,7 @@ class FlowerNodes:
 
     def __init__(self, grid: Grid) -> None:
         self._grid = grid
+        _look_soon()
 
     def there(self) -> set[int]:
         """Return the supernodes that are connected."""
@@ -355,6 +364,10 @@ class FlowerNodes:
         with failing_as_not_carried():
             names = list(self._grid.push_messages(messages))
         return {name: node for name, node in zip(names, requests, strict=False) if name}
+
+    def wake(self, nodes: Collection[int], life: float) -> Mapping[str, int]:
+        """Push messages of nothing."""
+        return self.push(dict.fromkeys(nodes, NOTHING), life)
 
     def pull(self, names: Sequence[str]) -> Sequence[tuple[str, bytes | None]]:
         """Return what came; None for a supernode that failed, or sent something else."""
@@ -381,18 +394,7 @@ def server_app() -> ServerApp:
 
     @app.main()  # type: ignore[untyped-decorator,unused-ignore]
     def main(grid: Grid, context: Any) -> None:
-        plan = NetworkPlan.read(Path(str(context.run_config["plan"])))
-        folder = Path(str(context.run_config["folder"]))
-        log = GuardLog(folder, file=SERVER_FILE)  # what is printed is lost with the superlink
-
-        def say(sentence: str) -> None:
-            print(sentence, flush=True)
-            log.write("said", sentence=sentence)
-
-        try:
-            Hub(plan, folder, Courier(FlowerNodes(grid), plan), tell=say).run_to_the_end()
-        except BaseException as error:
-            log.write("stopped", why=getattr(error, "what", type(error).__name__))
-            raise
+        given = context.run_config
+        run_server(Path(str(given["plan"])), Path(str(given["folder"])), FlowerNodes(grid))
 
     return app

@@ -17,6 +17,9 @@ from ..parties.message_bodies import Body
 
 TASK_FILE: Final = "task.pending"
 
+NOTHING: Final = b"nothing"
+"""What a message holds that keeps a supernode from sleeping, and its answer."""
+
 _MAX_TASK_BYTES: Final = 2**33
 
 

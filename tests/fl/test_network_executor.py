@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from privplan.accountant.errors import ProtocolFault
-from privplan.fl.network.pending_task import TASK_FILE, PendingTask
+from privplan.fl.network.pending_task import NOTHING, TASK_FILE, PendingTask
 
 from .extras import needs
 
@@ -192,6 +192,9 @@ def test_a_message_of_somebody_else_is_refused() -> None:
     failed = Message(Error(1, "x"), reply_to=asked)
     assert executor._answered(failed).has_error()
     assert len(notes) == 4
+    nothing = Message(packed(NOTHING), dst_node_id=1, message_type="query")
+    executor = _Executor(pytest.fail, "127.0.0.1:1", Path(), notes.append)  # the guard is not asked
+    assert unpacked(executor._answered(nothing).content) == NOTHING
 
 
 class Handing:
