@@ -33,7 +33,7 @@ _PAUSE_SECONDS: Final = 1.0
 """How long a node that failed is left alone before it is asked again."""
 
 
-_WAKE_SECONDS: Final = 0.3
+_WAKE_SECONDS: Final = 0.1
 """How long after an answer a node that is asked for nothing new is given a message of nothing."""
 
 _AWAKE_SECONDS: Final = 10.0
