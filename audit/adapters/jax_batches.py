@@ -33,7 +33,7 @@ from jax_privacy import batch_selection
 
 from ...accountant.errors import InvalidInput
 from ...accountant.records.facts import Unit
-from .training_plan import BY_CHANCE, SIZED, Sampler, TrainingPlan
+from .training_plan import BY_CHANCE, SIZED, Sampler, TrainingPlan, unknown_draw
 
 GUESSABLE_SEED: Final = 2**64
 """A generator that nobody seeded has a seed of 128 random bits, hardly ever below this."""
@@ -130,11 +130,10 @@ class Draw:
 
     def seen(self, plan: TrainingPlan, units: int | None) -> tuple[Sampler, float]:
         """Return the sampler and its rate for the log of a plan, by what is known of the draw."""
-        unknown: Sampler = "shuffled" if plan.neighbours == "add-remove" else "none"
         rate = self.rate if self.sampler in BY_CHANCE else plan.sampling_rate
         if self.shifts and plan.neighbours == "add-remove":
             return "shuffled", rate
-        return (self.sampler if self.keeps_size(plan, units) else unknown), rate
+        return (self.sampler if self.keeps_size(plan, units) else unknown_draw(plan)), rate
 
 
 class ObservedBatches(batch_selection.BatchSelectionStrategy):  # type: ignore[misc]

@@ -109,13 +109,15 @@ def logged(
     plan: TrainingPlan,
     optimizer: Any = None,
     data_loader: Any = None,
+    module: Any = None,
     metrics: Callable[[SpentEpsilon], object] | None = None,
     canaries: int | None = None,
 ) -> Iterator[LoggedTraining]:
     """Log the training of a privacy engine of Opacus under a plan.
 
     Entered before `make_private`, it observes what that returns; given an `optimizer` and the
-    `data_loader` that were made before, it observes these.  In a distributed training only the
+    `data_loader` that were made before, it observes these; ghost clipping is done by the `module`,
+    which is then given as well.  In a distributed training only the
     process that draws the noise, rank 0, writes.  `metrics` is called after each step with what
     is spent.  So many `canaries` are put into the training, each by a secret coin
     (`canary_files`), for `audit attack`.  Raises `InvalidInput` for what is no optimizer of
@@ -124,7 +126,7 @@ def logged(
     training = LoggedTraining(folder, plan, metrics, canaries)
     try:
         if optimizer is not None:
-            training.observe(optimizer, data_loader)
+            training.observe(optimizer, data_loader, module)
         else:
             training.replacements.put(privacy_engine, "make_private", training.observing)
         yield training
@@ -176,6 +178,12 @@ class LoggedTraining:
                 "Give the loader that make_private returned.",
             )
         observed = ObservedOptimizer(optimizer, data_loader, module, self.plan)
+        if observed.ghost and not hasattr(module, "get_clipping_coef"):
+            raise InvalidInput(
+                "`module` must be given with an optimizer for ghost clipping.",
+                "There the module clips, and to what norm it does only the module knows.",
+                "Give the module that make_private returned.",
+            )
         if self.coins is not None:
             require_supported(observed, len(self.coins))
         if getattr(optimizer, "rank", 0) != 0:

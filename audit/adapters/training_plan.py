@@ -355,6 +355,11 @@ class StepFacts:
         )
 
 
+def unknown_draw(plan: TrainingPlan) -> Sampler:
+    """Return what is said of a draw that nobody knows: it hides nothing, and may move others."""
+    return "shuffled" if plan.neighbours == "add-remove" else "none"
+
+
 def as_planned(value: float, planned: float) -> float:
     """Return the planned value for one that differs from it by a rounding of quotients."""
     return planned if math.isclose(value, planned, rel_tol=DEVIATION_ROUNDING) else value

@@ -140,6 +140,23 @@ def chosen_by_somebody(folder: Path) -> None:
     started(folder, server_side(averaging))
 
 
+def chosen_twice(folder: Path) -> None:
+    """Clients that are asked twice in a round, each of whose replies is clipped by itself."""
+
+    class Twice(current.FedAvg):
+        def configure_train(self, *arguments: Any) -> Any:
+            messages = list(super().configure_train(*arguments))
+            for first, second in zip(messages[::2], messages[1::2], strict=True):
+                second.metadata.__dict__["_dst_node_id"] = first.metadata.dst_node_id
+            return messages
+
+    averaging = Twice(
+        fraction_train=1.0, fraction_evaluate=0.0, min_train_nodes=1, min_available_nodes=1
+    )
+    strategy = current.DifferentialPrivacyServerSideFixedClipping(averaging, NOISE, CLIP, CLIENTS)
+    started(folder, strategy, plan(sampling="none", batch=CLIENTS))
+
+
 def drawn_from_a_seed(folder: Path) -> None:
     """Somebody seeds the choice of clients in each round."""
 
@@ -257,6 +274,7 @@ WRONG: dict[Callable[[Path], None], set[str]] = {
     fraction_too_large: {"event-mismatch"},
     fewer_clients: {"event-mismatch"},
     chosen_by_somebody: {"event-mismatch"},
+    chosen_twice: {"private-bound"},
     drawn_from_a_seed: {"event-mismatch"},
     weighted: {"private-bound", "realised-normaliser"},
     earlier_weighted: {"private-bound", "realised-normaliser"},

@@ -74,6 +74,7 @@ def trained(
         plan=planned or plan(),
         optimizer=made.optimizer,
         data_loader=made.loader,
+        module=made.model,
         canaries=canaries,
     ):
         made.epochs(epochs)
