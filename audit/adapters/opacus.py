@@ -28,7 +28,7 @@ from typing import Any, Final
 
 from ...accountant.errors import InvalidInput, MissingExtra
 from ...accountant.guarantee import Bounds
-from .canary_files import CANARIES, ObservationWriter, coins_for
+from .canary_files import CANARIES, CanaryCoins, ObservationWriter, coins_for
 from .epsilon_by_step import EpsilonBySteps, SpentEpsilon, epsilon_of
 from .replacements import Replacements
 from .run_log import RunLog
@@ -147,7 +147,8 @@ class LoggedTraining:
         canaries: int | None = None,
     ) -> None:
         self.folder, self.plan, self.metrics = Path(folder), plan, metrics
-        self.coins = None if canaries is None else coins_for(self.folder, canaries)
+        self.canaries = canaries
+        self.coins: CanaryCoins | None = None
         self.seen: ObservationWriter | None = None
         self.log: RunLog | None = None
         self.replacements = Replacements()
@@ -184,8 +185,8 @@ class LoggedTraining:
                 "There the module clips, and to what norm it does only the module knows.",
                 "Give the module that make_private returned.",
             )
-        if self.coins is not None:
-            require_supported(observed, len(self.coins))
+        if self.canaries is not None:
+            require_supported(observed, self.canaries)
         if getattr(optimizer, "rank", 0) != 0:
             return  # this process adds no noise
         if self.log is None:
@@ -196,8 +197,10 @@ class LoggedTraining:
 
     def _opened(self, observed: ObservedOptimizer) -> RunLog:
         """Open the log; the coins of canaries are kept once their commitment stands in it."""
-        optimizer, coins = observed.optimizer, self.coins
-        about = observed.about()
+        # Only the process that writes the log draws coins.
+        if self.canaries is not None:
+            self.coins = coins_for(self.folder, self.canaries)
+        optimizer, coins, about = observed.optimizer, self.coins, observed.about()
         log = RunLog(
             self.folder,
             self.plan,
