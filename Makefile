@@ -1,4 +1,4 @@
-.PHONY: lint test test-changed shuffled slow referee referee-all notebooks matrix bench systems format
+.PHONY: lint test test-changed shuffled slow referee referee-all notebooks matrix bench systems docs format
 
 lint:
 	ruff check .
@@ -35,6 +35,9 @@ bench:
 
 systems:
 	OPENBLAS_NUM_THREADS=1 python bench/five_systems.py
+
+docs:
+	python -m mkdocs build
 
 format:
 	ruff check --fix .

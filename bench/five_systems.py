@@ -10,7 +10,7 @@ be no bound at its confidence.  A rehearsal reads no record, so one attack is of
 Where a published form cannot be rehearsed, the demonstration of its weakness (`privplan audit
 demo`) stands for it, by name and in the setting of the paper.
 
-Writes `five_systems.json` next to this file, and the table into the README between its marks.
+Writes `five_systems.json` next to this file, and the table between its marks in the documentation.
 """
 
 from __future__ import annotations

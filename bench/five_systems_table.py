@@ -1,4 +1,4 @@
-"""The table of `five_systems.json` in Markdown, as it stands in the README."""
+"""The table of `five_systems.json` in Markdown, as it stands in the documentation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from privplan.accountant import rounding
 
-README: Final = Path(__file__).resolve().parents[1] / "README.md"
+PAGE: Final = Path(__file__).resolve().parents[1] / "docs" / "explanation" / "five-systems.md"
 BEGIN: Final = "<!-- five systems: written by `make systems` -->"
 END: Final = "<!-- five systems: end -->"
 
@@ -103,11 +103,11 @@ def table(file: Path) -> str:
     return "\n".join(lines(json.loads(file.read_text())["rows"]))
 
 
-def write_table(file: Path, readme: Path = README) -> None:
-    """Put the table between its marks in the README, where they are."""
-    text = readme.read_text(encoding="utf-8")
+def write_table(file: Path, page: Path = PAGE) -> None:
+    """Put the table between its marks in the page, where they are."""
+    text = page.read_text(encoding="utf-8")
     if BEGIN not in text or END not in text:
         return
     before, rest = text.split(BEGIN)
     after = rest.split(END)[1]
-    readme.write_text(f"{before}{BEGIN}\n\n{table(file)}\n\n{END}{after}", encoding="utf-8")
+    page.write_text(f"{before}{BEGIN}\n\n{table(file)}\n\n{END}{after}", encoding="utf-8")

@@ -38,6 +38,7 @@ from .inputs import defaults_file
 from .inputs.request import keys_of
 from .terminal import exit_codes, output
 from .terminal.exit_codes import Interruption
+from .terminal.typed_words import CommandGroup, read_as_people_write
 
 KEYS_BY_TABLE: Final = {
     "account": keys_of(AccountRequest),
@@ -47,7 +48,10 @@ KEYS_BY_TABLE: Final = {
 """The tables that `privplan.toml` may hold, and the keys of each."""
 
 
-class Commands(typer.core.TyperGroup):
+HELP: Final = ("-h", "--help")
+
+
+class Commands(CommandGroup):
     """The group of commands; it reads `privplan.toml` and turns every error into an exit."""
 
     def main(
@@ -64,7 +68,7 @@ class Commands(typer.core.TyperGroup):
         # Read by hand: an error may come before Typer has parsed anything.
         as_json = "--json" in arguments
         try:
-            if "--help" not in arguments:
+            if not any(each in HELP for each in arguments):
                 defaults_file.require_known_variables(lambda: _variables(self))
             extra.setdefault("default_map", defaults_file.defaults(arguments, KEYS_BY_TABLE))
             code = super().main(
@@ -101,6 +105,7 @@ class Command(typer.core.TyperCommand):
     def __init__(self, name: str | None, **given: Any) -> None:
         super().__init__(name, **given)
         defaults_file.read_variables(name or "", self.params, KEYS_BY_TABLE)
+        read_as_people_write(self.params)
 
     def invoke(self, context: Any) -> Any:
         """Run the command; what came from elsewhere is said after it, and in an error's reason."""
@@ -119,7 +124,7 @@ class Command(typer.core.TyperCommand):
 app = typer.Typer(
     name="privplan",
     cls=Commands,
-    add_completion=False,
+    context_settings={"help_option_names": list(HELP)},
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     epilog=(
@@ -169,7 +174,7 @@ def _group(
 
     Where it does nothing, its help is an error of usage.
     """
-    group = typer.Typer(name=name, help=about, add_completion=False, rich_markup_mode=None)
+    group = typer.Typer(name=name, cls=CommandGroup, help=about, rich_markup_mode=None)
 
     def usage(context: typer.Context) -> None:
         if context.invoked_subcommand is None:
@@ -179,7 +184,7 @@ def _group(
     group.callback(invoke_without_command=True)(usage if alone is None else alone)
 
     for called, command in commands.items():
-        group.command(name=called)(command)
+        group.command(name=called, cls=Command)(command)
     app.add_typer(group)
 
 

@@ -1,4 +1,4 @@
-"""The page of five systems: README, bench and notebook say what was measured, and no more."""
+"""The page of five systems: page, bench and notebook say what was measured, and no more."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from privplan.fl.declarations.registry import declared
 from privplan.fl.running.configuration import Configuration
 
 ROOT: Final = Path(__file__).parents[1]
-README: Final = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGE: Final = (ROOT / "docs" / "explanation" / "five-systems.md").read_text(encoding="utf-8")
 FILE: Final = ROOT / "bench" / "five_systems.json"
 ROWS: Final[list[dict[str, Any]]] = json.loads(FILE.read_text())["rows"]
 TITLES: Final = ("Uldp-FL", "FLAME", "DISCO", "FedPower", "DELM")
@@ -41,14 +41,14 @@ def ids(row: dict[str, Any]) -> str:
     return f"{row['data']}-{row['system']}"
 
 
-def test_the_table_of_the_readme_is_that_of_the_file(tmp_path: Path) -> None:
+def test_the_table_of_the_page_is_that_of_the_file(tmp_path: Path) -> None:
     writer = bench("five_systems_table")
-    shown = README.split(writer.BEGIN)[1].split(writer.END)[0].strip()
+    shown = PAGE.split(writer.BEGIN)[1].split(writer.END)[0].strip()
     assert shown == writer.table(FILE)
-    copied = tmp_path / "README.md"
-    copied.write_text(README.replace(shown, "| 1 |"), encoding="utf-8")
+    copied = tmp_path / "page.md"
+    copied.write_text(PAGE.replace(shown, "| 1 |"), encoding="utf-8")
     writer.write_table(FILE, copied)
-    assert copied.read_text(encoding="utf-8") == README
+    assert copied.read_text(encoding="utf-8") == PAGE
 
 
 def test_all_five_are_there_in_both_forms_on_data_that_come_along() -> None:
@@ -103,7 +103,7 @@ def test_a_row_claims_no_more_than_it_proves_unless_as_published(row: dict[str, 
 )
 def test_what_holds_is_said_in_numbers_of_the_table_of_claims(system: str) -> None:
     title = TITLES[tables.SYSTEMS.index(system)]
-    (body,) = re.findall(rf"^- \*\*{title}\*\*: (.*?)(?=^- |^\n|\n\n)", README, re.M | re.S)
+    (body,) = re.findall(rf"^- \*\*{title}\*\*: (.*?)(?=^- |^\n|\n\n)", PAGE, re.M | re.S)
     known = set[str]()
     for claim in tables.table(system):
         known |= {claim.printed, *re.findall(r"[\d.]+", claim.setting)}
@@ -119,7 +119,7 @@ def test_what_holds_is_said_in_numbers_of_the_table_of_claims(system: str) -> No
 
 
 def test_links_to_notebooks_lead_to_notebooks() -> None:
-    links = re.findall(r"notebooks/[\w.]+\.ipynb", README)
+    links = re.findall(r"notebooks/[\w.]+\.ipynb", PAGE)
     assert "notebooks/11_five_systems.ipynb" in links
     assert [link for link in links if not (ROOT / link).is_file()] == []
     names = sorted(path.name for path in (ROOT / "notebooks").glob("*.ipynb"))

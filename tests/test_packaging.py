@@ -1,4 +1,4 @@
-"""What is packed, what is pinned, and that what the documents show is true."""
+"""What is packed, what is pinned, and that what docstrings show is true."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import doctest
 import importlib
 import importlib.util
 import linecache
-import math
 import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -17,10 +15,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 import privplan
-from privplan.cli.main import app
 
 from . import packages_listed
 from .cases import for_each
@@ -93,7 +89,7 @@ def test_every_folder_with_code_is_a_package() -> None:
 
 
 def test_root_holds_no_other_module() -> None:
-    assert [path.name for path in ROOT.glob("*.py")] == ["__init__.py"]
+    assert sorted(path.name for path in ROOT.glob("*.py")) == ["__init__.py", "__main__.py"]
 
 
 def test_version_is_stated_once_for_all() -> None:
@@ -158,8 +154,9 @@ def test_wheel_holds_privplan_and_nothing_else(tmp_path: Path) -> None:
     code = {f"privplan/{path.as_posix()}" for path in CODE}
     code |= {f"privplan/{path.as_posix()}" for path in TEXTS}
     packed = {name for name in names if name.startswith("privplan/")}
-    assert packed >= code | {"privplan/__init__.py", "privplan/py.typed"}
-    assert {name.split("/")[1] for name in packed} == {"__init__.py", "py.typed", *FLOORS}
+    root = {"__init__.py", "__main__.py", "py.typed"}
+    assert packed >= code | {f"privplan/{name}" for name in root}
+    assert {name.split("/")[1] for name in packed} == {*root, *FLOORS}
 
 
 @for_each("name", MODULES, items=12)
@@ -188,86 +185,3 @@ def test_what_is_left_out_by_default_is_run_by_ci() -> None:
     assert "-m 'not slow'" in PROJECT["tool"]["pytest"]["ini_options"]["addopts"]
     script = (ROOT / ".ci" / "run").read_text()
     assert re.search(r"^[^#]*check python -m pytest -n 2 -m slow$", script, re.MULTILINE)
-
-
-def test_readme_examples_in_python_are_true() -> None:
-    blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    assert blocks
-    for block in blocks:
-        example = doctest.DocTestParser().get_doctest(block, {}, "README.md", "README.md", 0)
-        assert example.examples
-        assert doctest.DocTestRunner().run(example).failed == 0
-
-
-def _without_chance(printed: str) -> str:
-    """Return what a command printed, without what another run would print differently."""
-    masked = re.sub(r"\b[0-9a-f]{16,64}\b", "#", printed)
-    return re.sub(r"^test .*$", lambda line: re.sub(r"\d+\.\d+", "#", line[0]), masked, flags=re.M)
-
-
-ENCRYPTED = "run sealed.toml --out sealed"
-"""The command of the README that takes long: Paillier with a key of 2,048 bits."""
-
-
-def _commands() -> dict[str, str]:
-    """Return what the README shows of each command, by its words after `privplan`."""
-    blocks = re.findall(r"```console\n(.*?)```", README, re.DOTALL)
-    shown = [
-        command for block in blocks for command in re.split(r"^\$ privplan ", block, flags=re.M)[1:]
-    ]
-    assert len(shown) > len(blocks)
-    commands = dict(command.split("\n", 1) for command in shown)
-    assert len(commands) == len(shown)
-    assert ENCRYPTED in commands
-    return commands
-
-
-def _files(folder: Path) -> None:
-    """Write the files of the README into a folder."""
-    written = re.findall(r"`(\w+\.json)`[^`]*?```json\n(.*?)```", README, re.DOTALL)
-    assert [name for name, _ in written] == ["opacus.json", "event.json"]
-    for name, content in written:
-        (folder / name).write_text(content)
-    described = re.findall(r"`(\w+\.toml)`[^`]*?```toml\n(.*?)```", README, re.DOTALL)
-    assert [name for name, _ in described] == ["ward.toml", "sealed.toml"]
-    for name, content in described:
-        (folder / name).write_text(content)
-
-
-def test_readme_shows_what_an_encrypted_run_promises(tmp_path: Path) -> None:
-    """Its numbers, for each observer, from the plan alone: the run itself is in the slow tests."""
-    from privplan.accountant import rounding
-    from privplan.fl.running.preparation import prepare
-    from privplan.fl.settings.toml_file import parse
-
-    _files(tmp_path)
-    guarantees = prepare(
-        parse((tmp_path / "sealed.toml").read_bytes(), "sealed.toml")
-    ).plan.guarantees
-    numbers = [guarantee.epsilon.upper for guarantee in guarantees.values()]
-    promised = [rounding.up(upper) for upper in numbers if math.isfinite(upper)]
-    assert len(promised) < len(numbers)  # a coalition is promised nothing
-    shown = re.findall(r"epsilon ([\d.]+)", _commands()[ENCRYPTED])
-    assert sorted(shown) == sorted(promised)
-
-
-def _part(words: str) -> str:
-    """Return which commands of the README one goes with: those of a run stand on one another."""
-    if words == ENCRYPTED:
-        return "sealed"
-    return "ward" if "ward" in words else "alone"
-
-
-@pytest.mark.parametrize("part", ["alone", "ward", pytest.param("sealed", marks=pytest.mark.slow)])
-def test_readme_shows_what_the_commands_print(
-    part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    _files(tmp_path)
-    chosen = {words: printed for words, printed in _commands().items() if _part(words) == part}
-    assert chosen
-    for words, printed in chosen.items():
-        done = CliRunner().invoke(app, shlex.split(words))
-        # A claim that the README shows to be false fails its check.
-        assert done.exit_code == (1 if "verdict    FALSE" in printed else 0), words
-        assert _without_chance(done.stdout + done.stderr) == _without_chance(printed)

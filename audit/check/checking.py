@@ -162,9 +162,8 @@ def _check_claim(description: RunDescription, currency: Currency, *, strict: boo
     """
     run = CheckedRun.of(description, currency)
     # Of facts that contradict each other nothing says which are true: no number is proven.
-    proof = Proof(None, unbounded=CONTRADICTED) if run.contradictions else prove(run)
-    if strict and not run.contradictions:
-        proof = without_conventions(run, proof)
+    contradicted = Proof(None, unbounded=CONTRADICTED)
+    proof = contradicted if run.contradictions else _proven(run, strict=strict)
     stands, by_relation = _claim_status(run, proof)
     case = CheckCase(run, proof, stands, recompute(run, stands, _settings_of(proof)))
     deciding: tuple[str, ...] = ()
@@ -173,7 +172,9 @@ def _check_claim(description: RunDescription, currency: Currency, *, strict: boo
     completions: tuple[DecidingCompletion, ...] = ()
     if stands == "open":
         completions = tuple(
-            _as_settled(each, description, currency) if index < MOST_SETTLED else each.unsettled
+            _as_settled(each, description, currency, strict=strict)
+            if index < MOST_SETTLED
+            else each.unsettled
             for index, each in enumerate(deciding_completions(run.claim, proof))
         )
     if completions and not proof.alternatives:
@@ -205,8 +206,14 @@ def _check_claim(description: RunDescription, currency: Currency, *, strict: boo
     return _with_headline(result)
 
 
+def _proven(run: CheckedRun, *, strict: bool) -> Proof:
+    """Return what is proven about a run, with its conventions or with all of them opened."""
+    proof = prove(run)
+    return without_conventions(run, proof) if strict else proof
+
+
 def _as_settled(
-    row: DecidingCompletion, description: RunDescription, currency: Currency
+    row: DecidingCompletion, description: RunDescription, currency: Currency, *, strict: bool
 ) -> DecidingCompletion:
     """Return a row with the ends of the run that its options state; without options if none do."""
     if not row.settles:
@@ -215,7 +222,7 @@ def _as_settled(
     run = CheckedRun.of(stating(description, options), currency)
     if run.contradictions:
         return row.unsettled
-    proof = prove(run)
+    proof = _proven(run, strict=strict)
     if proof.bounds is None or proof.lacking or proof.alternatives:
         return row.unsettled
     if run.claim is not None and decided_by_completion(run.claim, proof):

@@ -157,6 +157,12 @@ def _records_are_alone(run: CheckedRun) -> bool:
     return of_clients or held
 
 
+def _may_have_several_records(run: CheckedRun) -> bool:
+    """Return whether a user may have several records, mentioned or not."""
+    of_users = run.settings.unit == "record" or run.of_users is not None or _users_are_wholes(run)
+    return of_users and run.event is None and "data.records_per_user" not in run.known
+
+
 def _with_several_records(run: CheckedRun) -> CheckedRun:
     users = run.of_users
     if users is None and run.settings.unit == "record":
@@ -179,7 +185,7 @@ def without_conventions(run: CheckedRun, proof: Proof) -> Proof:
     if keys:
         why = "Conventions are opened (--strict), and without them nothing bounds the run."
         lower = proof.bounds.lower
-        if any(each.id in (USER_CLIP, RECORD_CLIP) for each in in_force):
+        if _may_have_several_records(run):
             # Users of several records may be drawn, or clipped, record by record.
             several = prove(_with_several_records(run)).bounds
             lower = 0.0 if several is None else min(lower, several.lower)

@@ -115,6 +115,7 @@ def budget(_: typer.Context, asked: BudgetRequest) -> Report:
         assumptions=audited.assumptions,
         warnings=(SEALED,) if asked.sealed else (),
         ok=audited.ok and (told is None or told.ok),
+        is_verdict=True,
     )
 
 

@@ -98,6 +98,7 @@ def log(_: typer.Context, asked: LogRequest) -> Report:
         and not edits
         and (replayed is None or replayed.ok)
         and (together is None or together.ok),
+        is_verdict=True,
     )
 
 

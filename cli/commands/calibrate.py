@@ -64,6 +64,8 @@ def calibrate(context: typer.Context, asked: CalibrateRequest) -> Report:
         _refuse_with_risk(release=asked.release, units=asked.units)
     else:
         epsilon = required(validate.positive, epsilon=asked.epsilon)
+        if asked.delta is None:
+            raise options.missing_delta(asked.units or asked.records)
         slack = required(delta_below_half if asked.release else delta_from_zero, delta=asked.delta)
     options.word(options.MECHANISMS, mechanism=asked.mechanism)
     options.word(options.NEIGHBOURS, neighbours=asked.neighbours)

@@ -211,6 +211,8 @@ class _Flags:
 def _missing(name: str) -> Exception:
     from ...accountant.errors import InvalidInput
 
+    if name == "delta":
+        return options.missing_delta(None)
     return InvalidInput(
         f"`{name}` is missing.", "Without it the noise is not determined.", options.PLAN_EXAMPLE
     )

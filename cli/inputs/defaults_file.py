@@ -52,7 +52,8 @@ def defaults(arguments: Sequence[str], known: Tables) -> dict[str, dict[str, str
     """
     # A broken file must stop neither help nor the commands that take no defaults.
     command = next((word for word in arguments if not word.startswith("-")), "")
-    if command not in _TABLE_OF or "--help" in arguments or not os.path.lexists(DEFAULTS_FILE):
+    asks_for_help = "--help" in arguments or "-h" in arguments
+    if command not in _TABLE_OF or asks_for_help or not os.path.lexists(DEFAULTS_FILE):
         return {}
     tables = load(known)
     return {command: tables.get(_TABLE_OF[command], {})}

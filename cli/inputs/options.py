@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, TypeVar, dataclass_transform
@@ -159,6 +160,19 @@ def checked(check: Callable[..., T], **field: object) -> T:
         if name in _TOPIC_BY_OPTION:
             step = f"privplan explain {_TOPIC_BY_OPTION[name]}"
         raise InvalidInput(error.what, error.why or REASON_BY_OPTION.get(name, ""), step) from None
+
+
+def missing_delta(units: int | None) -> InvalidInput:
+    """Return the error of a delta that nobody gave, with a usual one where units are counted.
+
+    >>> missing_delta(60_000).next_step
+    'Add --delta 1e-06 (at most 1 / (10 x 60,000); privplan explain delta).'
+    """
+    step = "Add --delta, at most 1 / (10 x units): privplan explain delta"
+    if units is not None and units > 0:
+        usual = 10.0 ** -math.ceil(math.log10(10 * units))
+        step = f"Add --delta {usual:.0e} (at most 1 / (10 x {units:,}); privplan explain delta)."
+    return InvalidInput("`delta` is missing.", "Without it the noise is not determined.", step)
 
 
 def delta_not_compared(delta: float, units: int | None) -> tuple[str, ...]:

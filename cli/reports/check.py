@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from ...accountant import rounding
 from ...accountant.errors import counted
 from ...audit.check.headline import CLAIM_KEYS, headline, protects
+from ...audit.description.keys import KEYS
 from ...audit.reproduction.reproduction import SAME
 from ...audit.reproduction.search import left_out
 from ..terminal.output import paragraph, plain, table, wrapped
@@ -82,7 +83,13 @@ def _allowed_runs(result: CheckResult) -> list[str]:
 
 
 def _asked(facts: Sequence[MissingFact]) -> str:
-    return "\n".join(paragraph(f"  {fact.key}  ", fact.asks) for fact in facts)
+    return "\n".join(paragraph(f"  {_option(fact.key)}  ", fact.asks) for fact in facts)
+
+
+def _option(key: str) -> str:
+    """Return the option that says a fact, with the first of its words as an example."""
+    words = KEYS[key].words if key in KEYS else ()
+    return f"--set {key}={words[0] if words else '...'}"
 
 
 def _listed(sentences: Sequence[str]) -> str:

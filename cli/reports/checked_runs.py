@@ -190,6 +190,7 @@ def _single(run: RunRow, *, brief: bool) -> Report:
         assumptions=run.result.conditions,
         ok=code == OK,
         failure=code or CHECK_FAILED,
+        is_verdict=True,
     )
 
 

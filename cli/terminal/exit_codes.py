@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
+from .typed_words import meant_options
+
 if TYPE_CHECKING:
     from ...accountant.errors import PrivplanError
 
@@ -71,9 +73,10 @@ def _usage(error: Any) -> tuple[str, str, str]:
             "--set method=shuffled: privplan explain check"
         )
         return error.format_message(), "`privplan check` takes facts by their keys.", step
-    if not words and "'risk'" in error.format_message():
-        step = "privplan account EVENT --risk, or privplan explain risk"
-        return error.format_message(), "What attacks reach is an option of `account`.", step
+    if type(error).__name__ == "NoSuchOption" and error.ctx is not None:
+        meant = meant_options(error.option_name, error.ctx.command.params)
+        step = f"Did you mean {' or '.join(meant)}?" if meant else f"{command} --help"
+        return f"`{command}` has no option {error.option_name}.", "Nothing was done.", step
     return error.format_message(), f"`{command}` does not take it so.", f"{command} --help"
 
 

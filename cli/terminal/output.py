@@ -85,7 +85,8 @@ class Report:
     """What a command found, in the three forms in which it can be printed.
 
     `result` is for `--json`, `text` for a person, `number` for `--quiet`.  `failure` is the exit
-    code where it is not `ok`.
+    code where it is not `ok`.  The first line of the text is a verdict if `is_verdict`: a terminal
+    shows it in colour.
     """
 
     result: Mapping[str, object]
@@ -95,6 +96,7 @@ class Report:
     warnings: tuple[str, ...] = ()
     ok: bool = True
     failure: int = CHECK_FAILED
+    is_verdict: bool = False
 
 
 def show(report: Report, *, as_json: bool, quiet: bool) -> None:
@@ -103,9 +105,10 @@ def show(report: Report, *, as_json: bool, quiet: bool) -> None:
         _to_stdout(_envelope(report.ok, report.result, report.assumptions, report.warnings))
     else:
         # Names of files and folders are a stranger's words, too.
-        _to_stdout(printable(report.number if quiet else report.text))
-    # On standard error, so that what a pipe reads is the answer alone.
-    for warning in report.warnings:
+        text = printable(report.number if quiet else report.text)
+        _to_stdout(_coloured(report, text) if report.is_verdict and not quiet else text)
+    # On standard error, so that what a pipe reads is the answer alone; JSON holds them itself.
+    for warning in () if as_json else report.warnings:
         _to_stderr(_label("warning:", "yellow") + " " + _wrapped(plain(warning)))
     if not report.ok:
         raise typer.Exit(report.failure)
@@ -159,8 +162,22 @@ def _envelope(
     return json.dumps(jsonable(envelope), allow_nan=False)
 
 
+def _coloured(report: Report, text: str) -> str:
+    """Return a text whose first line is green, red (a check failed) or yellow (nobody knows)."""
+    failed = "red" if report.failure == CHECK_FAILED else "yellow"
+    first, *others = text.split("\n", 1)
+    return "\n".join([_label(first, "green" if report.ok else failed), *others])
+
+
 def _label(word: str, colour: str) -> str:
     return word if os.environ.get("NO_COLOR") else typer.style(word, fg=colour, bold=True)
+
+
+def _has_colour() -> bool | None:
+    """Return whether what is printed has colour whoever reads it; None: on a terminal alone."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    return True if os.environ.get("FORCE_COLOR") else None
 
 
 def _wrapped(text: str) -> str:
@@ -204,7 +221,11 @@ def _write(text: str, *, to_error: bool) -> None:
         return
     encoding = getattr(stream, "encoding", None) or "utf-8"
     try:
-        typer.echo(text.encode(encoding, "backslashreplace").decode(encoding), err=to_error)
+        typer.echo(
+            text.encode(encoding, "backslashreplace").decode(encoding),
+            err=to_error,
+            color=_has_colour(),
+        )
     except OSError as error:
         # What standard error does not take can be said nowhere: the answer counts all the same.
         if not (to_error or isinstance(error, BrokenPipeError)):

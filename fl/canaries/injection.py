@@ -256,6 +256,6 @@ def _require_direction(system: UserSum) -> None:
             f"the direction of its record, and {MIN_ROW_SHARE_IN_COLUMN} is needed.",
             "A canary has one large feature, and is looked for at its place in the row: what else "
             "the row has is noise to it, or takes its place under the clip.",
-            "Bound the rest of what `row` returns, or give the system a carrier of its own, as "
-            '"To add an attack" in CONTRIBUTING.md says.',
+            "Bound the rest of what `row` returns, or give the system a carrier of its own: "
+            "docs/how-to/add-attack.md.",
         )

@@ -162,3 +162,21 @@ def test_a_row_that_no_options_state_has_none(name: str, says: str) -> None:
     rows = [each for each in described(name).completions if says in each.says]
     assert rows
     assert all(not each.settles for each in rows)
+
+
+def test_under_strict_a_row_has_an_option_only_where_that_gives_its_ends() -> None:
+    facts = {"unit": "user", "method": "poisson", "rate": 0.1, "clip_bounds": "record"}
+    facts |= {"users": 4, "records_per_user": 2, "records": 8, "noise_multiplier": 3.0, "steps": 1}
+    result = of(0.39, **facts, neighbours="zero-out", strict=True)
+    assert len(result.completions) == 2
+    assert not any(row.settles for row in result.completions)
+
+
+def test_under_strict_a_user_may_have_several_records_that_nobody_mentions() -> None:
+    facts = {"method": "with-replacement", "batch": 7, "records": 8, "noise_multiplier": 2.0}
+    facts |= {"clip_bounds": "unit", "sampled": "records", "neighbours": "replace-one"}
+    result = of(12.0, **facts, steps=4, strict=True)
+    # What a user adds to a step is clipped: a sum moves by two norms at most.
+    assert result.proven is not None
+    assert result.proven.lower <= epsilon(ev.Repeat(4, ev.Gaussian(1.0))).upper
+    assert result.verdict == "unverifiable"

@@ -219,7 +219,7 @@ def test_lines_behind_the_last_signature_are_told(run: Run, tmp_path: Path) -> N
         (("run", "--public-key", "nowhere"), "nowhere cannot be read"),
         (("run", "--public-key", "file"), "holds no Ed25519 public key"),
         ((), "Missing argument"),
-        (("run", "--colour", "red"), "No such option"),
+        (("run", "--colour", "red"), "has no option --colour"),
     ],
 )
 def test_what_cannot_be_asked(

@@ -173,7 +173,7 @@ def test_steps_are_counted_exactly(
         ([*TARGET, "--records", "0", "--batch", "1", "--epochs", "1"], "`records` must be"),
         ([*TARGET, "--records", "5", "--batch", "1", "--epochs", "0"], "`epochs` must be"),
         ([*TARGET, "--records", "5", "--batch", "1", "--epochs", "inf"], "`epochs` must be"),
-        ([*TARGET, "--records", "6e4", "--batch", "1", "--epochs", "1"], "--records"),
+        ([*TARGET, "--records", "6.5", "--batch", "1", "--epochs", "1"], "--records"),
         ([*TARGET, *ROUNDS, "--group", "0"], "`group` must be"),
         ([*TARGET, *ROUNDS, "--mechanism", "gauss"], "Did you mean --mechanism gaussian"),
         ([*TARGET, *ROUNDS, "--neighbours", "add"], "`neighbours` must be one of"),

@@ -14,6 +14,7 @@ pytest.importorskip("pyarrow")
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "hospitals"
+PAGE = ROOT / "docs" / "tutorials" / "hospital-files.md"
 
 MOST_COMMANDS = 8
 
@@ -38,17 +39,17 @@ def hospitals(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
     return tmp_path
 
 
-def walk_of_the_readme() -> list[list[str]]:
+def walk_of_the_page() -> list[list[str]]:
     """Return the commands of the walk, each as the words after the name of the program."""
-    _, _, walk = (ROOT / "README.md").read_text().partition("examples/hospitals/make_files.py")
+    _, _, walk = PAGE.read_text().partition("examples/hospitals/make_files.py")
     block, _, _ = walk.partition("\n\n")
     lines = [line.partition("#")[0].strip() for line in block.splitlines()]
     asked = [part.split() for line in lines for part in line.split("&&")]
     return [words[1:] for words in asked if words[:1] == ["privplan"]]
 
 
-def test_the_walk_of_the_readme_is_short_and_complete() -> None:
-    commands = walk_of_the_readme()
+def test_the_walk_of_the_page_is_short_and_complete() -> None:
+    commands = walk_of_the_page()
     begun = [" ".join(words[: 2 if words[0] in ("data", "audit") else 1]) for words in commands]
     expected = ["data schema", "data check", "run", "run", "audit budget", "audit attack", "report"]
     assert begun == expected
@@ -57,7 +58,7 @@ def test_the_walk_of_the_readme_is_short_and_complete() -> None:
 
 @pytest.mark.slow
 def test_each_command_of_the_walk_runs(hospitals: Path, run: Run) -> None:
-    codes = [run(*words).code for words in walk_of_the_readme()]
+    codes = [run(*words).code for words in walk_of_the_page()]
     assert codes == [0, 1, 0, 0, 0, 0, 0]  # a check finds words that are not known
     assert (hospitals / "report.html").exists()
 

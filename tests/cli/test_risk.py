@@ -130,7 +130,7 @@ def test_a_risk_says_its_sentence_in_python() -> None:
 
 
 def test_a_command_named_risk_leads_to_the_option(refused: Refused) -> None:
-    assert "next: privplan account EVENT --risk" in refused("risk")
+    assert "privplan account EVENT --risk" in refused("risk")
 
 
 def test_what_takes_longer_is_left_to_the_option() -> None:

@@ -139,8 +139,8 @@ def test_at_equal_epsilon_the_largest_coordinates_are_worth_most() -> None:
     assert means["local-laplace 0 3.5"] < means["simple 0 3.5"]
 
 
-def test_the_readme_states_these_figures() -> None:
-    """The sentence of the README is compared word by word, so a number that moves breaks it."""
+def test_the_documentation_states_these_figures() -> None:
+    """The sentence is compared word by word, so a number that moves breaks it."""
     means = {name_of(one): f"{one['mean']:.2f}".removeprefix("0") for one in points()}
     sentence = (
         f"`flame-topk` reaches an accuracy of {means['topk 1000 3.5']} and `flame-double` "
@@ -148,8 +148,8 @@ def test_the_readme_states_these_figures() -> None:
         f"333, `flame-simple` {means['simple 0 3.5']}, central noise {means['central 0 3.5']}, "
         f"local noise {means['local-gaussian 0 3.5']}"
     )
-    readme = (Path(privplan.__file__).parent / "README.md").read_text(encoding="utf-8")
-    assert sentence in " ".join(readme.split())
+    page = Path(privplan.__file__).parent / "docs" / "how-to" / "shuffler.md"
+    assert sentence in " ".join(page.read_text(encoding="utf-8").split())
 
 
 @for_each("way", FLAME)

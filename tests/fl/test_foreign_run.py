@@ -1,4 +1,4 @@
-"""The system that CONTRIBUTING adds, as it stands there: run, killed, resumed and audited."""
+"""The system that the documentation adds, as it stands there: run, killed, resumed and audited."""
 
 from __future__ import annotations
 
@@ -26,8 +26,7 @@ pytestmark = needs("torch", "sklearn", "cryptography")
 
 def section() -> dict[str, str]:
     """Return the files of the section: the last file named in the text before each block."""
-    text = (ROOT / "CONTRIBUTING.md").read_text()
-    text = text.split("\n## To add a system\n")[1].split("\n## ")[0]
+    text = (ROOT / "docs" / "how-to" / "add-system.md").read_text()
     files, last = {}, ""
     for before, kind, content in re.findall(r"(.*?)```(\w*)\n(.*?)```", text, re.S):
         names = re.findall(r"`([\w/]+\.(?:py|toml))`", before)
