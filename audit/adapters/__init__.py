@@ -10,7 +10,8 @@
 - `replacements`: methods of another library's objects, wrapped while a training is observed.
 - `dp_accounting`: a certified accountant in the place of dp_accounting's.
 - `run_log`, `training_plan`, `epsilon_by_step`: a log of any training loop, what it plans, and
-  epsilon after each step; `noise_states`: what noise was drawn from, in each process of a run.
+  epsilon after each step.
+- `noise_states`: what noise was drawn from, in each process of a run.
 """
 
 from __future__ import annotations

@@ -36,8 +36,8 @@ CANARY_TIERS: Final[tuple[Tier, ...]] = ("claim", "robust")
 """The tiers that canaries in a training answer."""
 
 _IN_LOOP: Final = (
-    "canaries were gradients in the one training: ten times as long as the clip, drawn beside the "
-    "loop's own sampler, which is not tested, clipped by the loop, and seen in its noisy sums"
+    "canaries were gradients in the one training: ten times as long as the clip, drawn without "
+    "the loop's own sampler, which is not tested, clipped by the loop, and seen in its noisy sums"
 )
 _BY_OPTIMIZER: Final = (
     "canaries were gradients in the one training: ten times as long as the clip, drawn by the "
