@@ -10,7 +10,8 @@ cut off; a `Table` hands them rows of a frame.  They need the extra `fl`.  `Priv
 releases X^T X and X^T Y once, and `PrivatePCA`, `PrivateRidge` and `PrivateLogistic` are fitted
 from them at no further cost.  A `RunLog` writes the log of a training loop that is not ours, under
 a public `TrainingPlan`, and `logged` that of a training with Opacus.  `Ledger` is a budget that
-others spend from as well.  `audit_scores` attacks a model that anybody trained.
+others spend from as well.  `audit_scores` attacks a model that anybody trained, and
+`draw_canaries` draws examples to insert into a training, which bound its epsilon from below.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from .audit.adapters.run_log import RunLog
     from .audit.adapters.training_plan import TrainingPlan
     from .audit.check.front import check
+    from .audit.model_audits.canary_draw import draw_canaries
     from .audit.model_audits.score_audit import audit_scores
     from .fl.ledger_client.ledger import Ledger
     from .fl.running import plan_run, resume, run
@@ -83,6 +85,7 @@ __all__ = [
     "audit_scores",
     "calibrate",
     "check",
+    "draw_canaries",
     "errors",
     "events",
     "from_rdp",
@@ -130,6 +133,7 @@ _HOME = {
     "audit_scores": "audit.model_audits.score_audit",
     "calibrate": "accountant.calibrate",
     "check": "audit.check.front",
+    "draw_canaries": "audit.model_audits.canary_draw",
     "from_rdp": "accountant.curves",
     "gdp": "accountant.curves",
     "logged": "audit.adapters",

@@ -15,6 +15,7 @@ import typer.core
 from .commands.account import AccountRequest, account
 from .commands.audit_attack import attack
 from .commands.audit_budget import budget
+from .commands.audit_canaries import make, score
 from .commands.audit_counts import counts
 from .commands.audit_demo import demo
 from .commands.audit_log import log
@@ -169,8 +170,9 @@ def _group(
     about: str | None,
     commands: dict[str, Callable[..., Any]],
     alone: Callable[..., None] | None = None,
-) -> None:
-    """Add a group of commands; where none is named, `alone` is what it does.
+    within: typer.Typer = app,
+) -> typer.Typer:
+    """Add a group of commands and return it; where none is named, `alone` is what it does.
 
     Where it does nothing, its help is an error of usage.
     """
@@ -185,10 +187,11 @@ def _group(
 
     for called, command in commands.items():
         group.command(name=called, cls=Command)(command)
-    app.add_typer(group)
+    within.add_typer(group)
+    return group
 
 
-_group(
+audit = _group(
     "audit",
     "Check what a run has left behind.",
     {
@@ -200,6 +203,12 @@ _group(
         "demo": demo,
         "ledger": audit_ledger,
     },
+)
+_group(
+    "canaries",
+    "Insert examples with secret coins into a training, and guess the coins from its model.",
+    {"make": make, "score": score},
+    within=audit,
 )
 _group(
     "ledger",

@@ -64,16 +64,17 @@ def read_scores(path: str | Path) -> ScoreFile:
     """
     ending = Path(path).suffix.lower()
     if ending == ".npz":
-        return _of_arrays(_arrays(path), path)
+        return _of_arrays(archive_arrays(path), path)
     if ending == ".csv":
-        return _of_rows(_rows(path), path)
+        return _of_rows(csv_rows(path), path)
     raise InvalidInput(
         f"{path}: scores are read from .npz and .csv files.",
         next_step="`privplan explain scores` has their layouts.",
     )
 
 
-def _arrays(path: str | Path) -> Arrays:
+def archive_arrays(path: str | Path) -> Arrays:
+    """Return the arrays of an archive, none of them of objects; raises `InvalidInput`."""
     try:
         with open_regular(path) as file:
             with zipfile.ZipFile(file) as archive:
@@ -173,7 +174,8 @@ def _of_tf_privacy(held: Arrays) -> ScoreTables:
     return score_tables(target=np.concatenate(sides, axis=1), target_membership=members[None])
 
 
-def _rows(path: str | Path) -> list[dict[str, str]]:
+def csv_rows(path: str | Path) -> list[dict[str, str]]:
+    """Return the rows of a CSV file by the names of its header; raises `InvalidInput`."""
     try:
         with open_regular(path) as file:
             content = file.read(MOST_CSV_BYTES + 1)

@@ -4,8 +4,8 @@
 - `check`, `claims`, `explain`, `doctor`: reported numbers, published systems, pages, the
   installation.
 - `run`, `report`, `data`: a run, its page for people, tables of one's own.
-- `audit_log`, `audit_budget`, `audit_attack`, `audit_counts`, `audit_scores`, `audit_demo`:
-  `privplan audit ...`.
+- `audit_log`, `audit_budget`, `audit_attack`, `audit_counts`, `audit_scores`, `audit_canaries`,
+  `audit_demo`: `privplan audit ...`.
 - `guard`, `flower`, `network`: runs over a network.
 - `serve`, `ledger`: the budget ledger, and what holds it to account.
 """

@@ -24,6 +24,7 @@ def test_every_topic_of_the_help_exists(run: Run) -> None:
         "shuffle",
         "plan",
         "run",
+        "canaries",
     }
     general |= {"attack", "log", "statistics", "check", "causes", "opacus", "dp-sgd", "events"}
     general |= {"ledger", "libraries", "matrix", "models", "network", "scores", "tables", "words"}
