@@ -6,6 +6,8 @@
 - `score_audit`: the audit: attacks, the bound on epsilon, what is withheld.
 - `score_tables`, `score_files`: scores and who was in which model, and the files that hold them, in
   our layout and in those of three other tools.
+- `score_archives`, `score_lines`: arrays and lines of such files, read with a limit on memory.
+- `copies`: which records are copies of each other.
 - `coins`: whether coins decided membership, and what a classifier tells that never sees the model.
 - `canary_draw`, `example_columns`, `example_files`: examples to insert into a training, each by a
   secret coin.

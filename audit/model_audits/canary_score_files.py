@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from ...accountant.arrays import FloatArray
 from ...accountant.errors import InvalidInput
 from .canary_folder import ID
-from .score_files import archive_arrays, csv_rows
+from .score_archives import archive_arrays
+from .score_lines import csv_rows
 
 Scores: TypeAlias = Mapping[str, float] | ArrayLike
 """A score for each id, or an array in the order of the rows to score; the higher, the surer."""

@@ -18,7 +18,8 @@ from ...accountant.errors import InvalidInput
 from ...accountant.regular_file import open_regular, regular_content
 from ...fl.tables.csv_file import TextFile
 from ...fl.tables.schema import TextFormat
-from .score_files import MOST_CSV_BYTES, archive_arrays
+from .score_archives import archive_arrays
+from .score_lines import MOST_CSV_BYTES
 
 ARCHIVE: Final = ".npz"
 TEXT: Final = ".csv"

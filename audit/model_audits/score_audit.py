@@ -21,6 +21,7 @@ from ...accountant import validate
 from ...accountant.arrays import FloatArray
 from ...accountant.errors import InvalidInput, Unsupported, enumerated
 from ..attack_methods.membership.results import REPORTED_FALSE_ALARM_RATES
+from ..attack_methods.membership.scores import references, strangers_to
 from ..attack_methods.membership.tier import ATTACKS, trials_of
 from ..attack_methods.membership.trials import Area, Hits, Trials, area, hits, unsupported
 from ..statistics.one_run import steinke, steinke_p_value
@@ -140,7 +141,7 @@ def audit_scores(
     - `population`: scores of records that no model has trained on, of (targets, shadows).
     - `user`: whose record it is; then a user is a unit.  `group`: copies, which count as one, so
       that bounds are of copies together, and no claim for a single record is judged.
-    - `records` (n, d): features, for a classifier that never sees the model.
+    - `records` (n, d): features, for a classifier that never sees the model, and for copies.
     - `attacks`: names in `ATTACKS`, the primary one first; by default all that the scores allow.
     - `coins`: `independent` says that each unit was in the target by a fair coin of its own, which
       no shadow and nothing else tells.  Without it there is no bound on epsilon.
@@ -165,6 +166,7 @@ def audit_scores(
         user=user,
         group=group,
         records=records,
+        labels=labels,
     )
     return audit_tables(
         tables, attacks=attacks, guesses=guesses, delta=delta, coins=coins, claimed=claimed
@@ -238,17 +240,7 @@ def _attacks(
     tables: ScoreTables, asked: Sequence[str] | None
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the attacks that the tables allow, in order, and why others are left out."""
-    counts = tables.evidence.design.shadows.sum(0)
-    shadows = len(tables.evidence.design.shadows)
-    lacking: dict[str, str] = {}
-    for name in OF_SHADOWS:
-        if shadows < 2 or counts.max(initial=0) == shadows:
-            lacking[name] = "each record must be out of a shadow, of two or more"
-    if shadows and counts.min() == 0:
-        lacking["lira"] = "each record must be in a shadow"
-    if not tables.has_population:
-        for name in OF_POPULATION:
-            lacking[name] = "there are no scores of a population that no model has trained on"
+    lacking = _lacking(tables)
     if asked is None:
         usual = ("lira", "ratio", "rmia", "lira-offline", "loss")
         named = tuple(name for name in usual if name not in lacking)
@@ -263,6 +255,33 @@ def _attacks(
         if name in lacking:
             raise InvalidInput(f"The attack {name} is not possible: {lacking[name]}.")
     return tuple(asked), ()
+
+
+def _lacking(tables: ScoreTables) -> dict[str, str]:
+    """Return which attacks the tables do not allow, and why."""
+    coins = tables.evidence.design.shadows
+    counts, shadows, units = coins.sum(0), len(coins), coins.shape[1]
+    lacking: dict[str, str] = {}
+    if shadows < 2 or counts.max() == shadows:
+        why = "each record must be out of a shadow, of two or more"
+        lacking = dict.fromkeys(OF_SHADOWS, why)
+    elif (shadows * units - counts.sum()) <= units:
+        why = "records must be out of more than one shadow each, in the mean"
+        lacking = dict.fromkeys(("lira", "lira-offline"), why)
+    if shadows and counts.min() == 0:
+        lacking["lira"] = "each record must be in a shadow"
+    elif shadows and counts.sum() <= units:
+        lacking["lira"] = "records must be in more than one shadow each, in the mean"
+    if not tables.has_population:
+        why = "there are no scores of a population that no model has trained on"
+        lacking |= dict.fromkeys(OF_POPULATION, why)
+    elif not all(
+        (~coins[strangers_to(tables.evidence, row)]).any(0).all()
+        for row in references(tables.evidence)
+    ):
+        why = "too few shadows are left where one of them plays the target"
+        lacking |= dict.fromkeys(OF_POPULATION, why)
+    return lacking
 
 
 def _complaints(

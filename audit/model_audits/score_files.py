@@ -11,18 +11,17 @@ A `.csv` file has a line for each record of a single model: id, user (optional),
 higher the surer is the model of it.
 
 Read as well: arrays of TF-Privacy's `AttackInputData` in an `.npz` (`loss_train` and `loss_test`,
-or `logits_train`, `logits_test`, `labels_train`, `labels_test`); `signals` (n, K) and `memberships`
-(K, n) of ml_privacy_meter in an `.npz`, with `target`; frames of PrivacyGuard as `.csv`, whose
-columns are `score_orig`, `member`, `score_ref_0`, `member_ref_0`, ..., and `user_id` (optional).
+or `logits_train`, `logits_test`, `labels_train`, `labels_test`); `signals` (n, K), which are
+probabilities of the label, and `memberships` (K, n) of ml_privacy_meter in an `.npz`, with `target`
+and, optional, `population_signals` (z, K); frames of PrivacyGuard as `.csv`, whose columns are
+`score_orig`, `member`, `score_ref_0`, `member_ref_0`, ..., and `user_id` (optional), scores being
+probabilities where all are in [0, 1], else phi.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import re
-import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, cast
@@ -32,20 +31,13 @@ from numpy.typing import NDArray
 
 from ...accountant.arrays import FloatArray
 from ...accountant.errors import InvalidInput, enumerated
-from ...accountant.regular_file import open_regular
+from .score_archives import Arrays, arrays_in
 from .score_audit import Coins
+from .score_lines import Layout, column_names, read_columns
 from .score_tables import KINDS, Kind, ScoreTables, as_phi, score_tables
 
-MOST_BYTES: Final = 4 * 2**30
-"""Most bytes that an archive may hold, unpacked."""
-
-MOST_CSV_BYTES: Final = 2**27
-"""Most bytes of a table, whose rows take a multiple of it in memory."""
-
-TRUE: Final = ("1", "true", "yes", "in")
-FALSE: Final = ("0", "false", "no", "out")
-
-Arrays = Mapping[str, NDArray[np.generic]]
+LEAST_PROBABILITY: Final = 1e-300
+"""A probability of 0 is taken for this, so that its logarithm is a number."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,43 +56,20 @@ def read_scores(path: str | Path) -> ScoreFile:
     """
     ending = Path(path).suffix.lower()
     if ending == ".npz":
-        return _of_arrays(archive_arrays(path), path)
+        return _of_arrays(arrays_in(path), path)
     if ending == ".csv":
-        return _of_rows(csv_rows(path), path)
+        return _of_lines(path)
     raise InvalidInput(
         f"{path}: scores are read from .npz and .csv files.",
         next_step="`privplan explain scores` has their layouts.",
     )
 
 
-def archive_arrays(path: str | Path) -> Arrays:
-    """Return the arrays of an archive, none of them of objects; raises `InvalidInput`."""
-    try:
-        with open_regular(path) as file:
-            with zipfile.ZipFile(file) as archive:
-                size = sum(each.file_size for each in archive.infolist())
-            if size > MOST_BYTES:
-                raise InvalidInput(
-                    f"{path} unpacks to {size:,} bytes, and the limit is {MOST_BYTES:,}.",
-                    next_step="Give phi or loss in place of logits, or fewer records.",
-                )
-            file.seek(0)
-            with np.load(file, allow_pickle=False) as held:
-                return {name: held[name] for name in held.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise InvalidInput(
-            f"{path} is no readable .npz archive of numbers: {type(error).__name__}.",
-            "Archives of Python objects are not read: reading them would execute code.",
-            "Save plain arrays by numpy.savez.",
-        ) from None
-
-
 def _of_arrays(held: Arrays, path: str | Path) -> ScoreFile:
     if {"loss_train", "loss_test"} <= set(held) or {"logits_train", "logits_test"} <= set(held):
         return ScoreFile(_of_tf_privacy(held), "TF-Privacy's AttackInputData")
     if {"signals", "memberships"} <= set(held):
-        held = {**held, "phi": held["signals"].T, "membership": held["memberships"]}
-        return ScoreFile(_of_models(held, path), "ml_privacy_meter", _coins(held, path))
+        return ScoreFile(_of_meter(held, path), "ml_privacy_meter", _coins(held, path))
     return ScoreFile(_of_models(held, path), "privplan", _coins(held, path))
 
 
@@ -119,7 +88,7 @@ def _of_models(held: Arrays, path: str | Path) -> ScoreTables:
     if len(kinds) != 1 or "membership" not in held or "target" not in held:
         raise InvalidInput(
             f"{path} must hold one of {enumerated(KINDS, 'and')}, with `membership` and `target`.",
-            f"It holds {enumerated(sorted(held), 'and')}." if held else "It is empty.",
+            f"It holds {enumerated(sorted(held), 'and')}." if held else "It holds none of them.",
             "`privplan explain scores` has the layout.",
         )
     (kind,) = kinds
@@ -138,6 +107,7 @@ def _of_models(held: Arrays, path: str | Path) -> ScoreTables:
         user=held.get("user"),
         group=held.get("group"),
         records=held.get("records"),
+        labels=held.get("labels"),
     )
 
 
@@ -167,96 +137,108 @@ def _of_tf_privacy(held: Arrays) -> ScoreTables:
     sides = []
     for side in ("train", "test"):
         scores = held.get(f"{kind}_{side}")
-        if scores is None:
-            raise InvalidInput(f"`{kind}_{side}` is missing.")
+        if scores is None or scores.ndim != (1 if kind == "loss" else 2):
+            raise InvalidInput(f"`{kind}_{side}` is missing, or of another shape than it has.")
         sides.append(as_phi(scores[None], kind, held.get(f"labels_{side}")))
     members = np.arange(sides[0].shape[1] + sides[1].shape[1]) < sides[0].shape[1]
     return score_tables(target=np.concatenate(sides, axis=1), target_membership=members[None])
 
 
-def csv_rows(path: str | Path) -> list[dict[str, str]]:
-    """Return the rows of a CSV file by the names of its header; raises `InvalidInput`."""
-    try:
-        with open_regular(path) as file:
-            content = file.read(MOST_CSV_BYTES + 1)
-        if len(content) > MOST_CSV_BYTES:
-            raise InvalidInput(f"{path} is larger than {MOST_CSV_BYTES:,} bytes.")
-        reader = csv.DictReader(io.StringIO(content.decode("utf-8-sig"), newline=""), strict=True)
-        names = list(reader.fieldnames or ())
-        if len(set(names)) < len(names):
-            raise InvalidInput(f"{path} names a column twice.")
-        rows = list(reader)
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InvalidInput(f"{path} cannot be read as CSV: {type(error).__name__}.") from None
-    if not rows or any(None in row or None in row.values() for row in rows):
-        raise InvalidInput(f"{path} must have a header, and as many cells in each line.")
-    return rows
+def _of_meter(held: Arrays, path: str | Path) -> ScoreTables:
+    """Return the tables of models that come in pairs, rows 2k and 2k + 1, of which one is attacked.
+
+    The partner of a target has the opposite coins, and is no shadow of it there either.
+    """
+    names = {"signals": "phi", "population_signals": "population_phi"}
+    tables: dict[str, NDArray[np.generic]] = {
+        name: _of_probabilities(held[other].T, f"{path}: `{other}`")
+        for other, name in names.items()
+        if other in held
+    }
+    membership = np.atleast_2d(held["memberships"])
+    phi = tables["phi"]
+    if membership.shape != phi.shape:
+        raise InvalidInput(f"{path}: `memberships` must be of shape {phi.shape}, models first.")
+    targets = _target_rows(held.get("target", np.array([])), len(phi))
+    partners = np.setdiff1d(targets ^ 1, targets)
+    opposite = [row for row in partners if row < len(phi) and _opposite(membership, row)]
+    kept = np.setdiff1d(np.arange(len(phi)), opposite)
+    return _of_models(
+        {
+            **{name: held[name] for name in ("user", "group", "records") if name in held},
+            **{name: table[kept] for name, table in tables.items()},
+            "membership": membership[kept],
+            "target": np.searchsorted(kept, targets),
+        },
+        path,
+    )
 
 
-def _of_rows(rows: Sequence[Mapping[str, str]], path: str | Path) -> ScoreFile:
-    names = set(rows[0])
+def _opposite(membership: NDArray[np.generic], row: int) -> bool:
+    return bool((membership[row].astype(bool) != membership[row ^ 1].astype(bool)).all())
+
+
+def _of_probabilities(scores: NDArray[np.generic], name: str) -> FloatArray:
+    """Return phi of probabilities of the label, in any shape."""
+    table = scores.astype(np.float64) if scores.dtype.kind == "f" else np.full(1, np.nan)
+    if not ((table >= 0.0) & (table <= 1.0)).all():
+        raise InvalidInput(
+            f"{name} must be probabilities of the label, in [0, 1].",
+            "That is what ml_privacy_meter writes there.",
+            "Give other scores as `phi`, in our own layout.",
+        )
+    return as_phi(-np.log(np.maximum(table, LEAST_PROBABILITY)), "loss")
+
+
+def _of_lines(path: str | Path) -> ScoreFile:
+    names = column_names(path)
     if "score_orig" in names:
-        return _of_privacy_guard(rows, path)
-    if not {"id", "member", "score"} <= names:
+        return _of_privacy_guard(path, names)
+    if not {"id", "member", "score"} <= set(names):
         raise InvalidInput(
             f"{path} must have the columns id, member and score; user is optional.",
             f"It has {enumerated(sorted(names), 'and')}.",
         )
-    ids = [row["id"] for row in rows]
-    if len(set(ids)) < len(ids):
+    texts = ("user",) if "user" in names else ()
+    columns = read_columns(path, names, Layout(("score",), ("member",), texts, key="id"))
+    if columns.repeated:
         raise InvalidInput(
             f"{path} names an id twice.",
             "Who is both in and out, or counts twice, is no trial.",
             "Give each record one line; several records of one person share its `user`.",
         )
     tables = score_tables(
-        target=_column(rows, "score", path)[None],
-        target_membership=_flags(rows, "member", path)[None],
-        user=[row["user"] for row in rows] if "user" in names else None,
+        target=as_phi(columns.numbers["score"], "phi"),
+        target_membership=columns.flags["member"][None],
+        user=columns.texts.get("user"),
     )
     return ScoreFile(tables, "privplan")
 
 
-def _of_privacy_guard(rows: Sequence[Mapping[str, str]], path: str | Path) -> ScoreFile:
-    if "member" not in rows[0]:
+def _of_privacy_guard(path: str | Path, names: Sequence[str]) -> ScoreFile:
+    if "member" not in names:
         raise InvalidInput(
             f"{path} has no column `member`.",
             "Frames of members and of others are two there.",
             "Join them, with 1 in `member` for the training data and 0 for the others.",
         )
     numbers = sorted(
-        int(match[1]) for name in rows[0] if (match := re.fullmatch(r"score_ref_(\d{1,4})", name))
+        int(match[1]) for name in names if (match := re.fullmatch(r"score_ref_(\d{1,4})", name))
     )
-    shadows = membership = None
-    if numbers:
-        shadows = np.array([_column(rows, f"score_ref_{k}", path) for k in numbers])
-        membership = np.array([_flags(rows, f"member_ref_{k}", path) for k in numbers])
+    references = tuple(f"score_ref_{k}" for k in numbers)
+    texts = ("user_id",) if "user_id" in names else ()
+    flags = ("member", *(f"member_ref_{k}" for k in numbers))
+    columns = read_columns(path, names, Layout(("score_orig", *references), flags, texts))
+    scores = np.array([columns.numbers[name] for name in ("score_orig", *references)])
+    inside = np.array([columns.flags[name] for name in flags])
+    # Its RMIA takes probabilities, and its LiRA whatever is given: the range tells which it is.
+    are_chances = bool(((scores >= 0.0) & (scores <= 1.0)).all())
+    phi = _of_probabilities(scores, str(path)) if are_chances else as_phi(scores, "phi")
     tables = score_tables(
-        target=_column(rows, "score_orig", path)[None],
-        target_membership=_flags(rows, "member", path)[None],
-        shadows=shadows,
-        membership=membership,
-        user=[row["user_id"] for row in rows] if "user_id" in rows[0] else None,
+        target=phi[:1],
+        target_membership=inside[:1],
+        shadows=phi[1:] if numbers else None,
+        membership=inside[1:] if numbers else None,
+        user=columns.texts.get("user_id"),
     )
-    return ScoreFile(tables, "PrivacyGuard")
-
-
-def _column(rows: Sequence[Mapping[str, str]], name: str, path: str | Path) -> FloatArray:
-    """Return a column of numbers, where a cell that is none is NaN and refused as such."""
-    values = np.full(len(rows), np.nan)
-    for index, row in enumerate(rows):
-        try:
-            values[index] = float(row[name])
-        except (KeyError, ValueError):
-            raise InvalidInput(f"{path}, line {index + 2}: `{name}` must be a number.") from None
-    return values
-
-
-def _flags(rows: Sequence[Mapping[str, str]], name: str, path: str | Path) -> NDArray[np.bool_]:
-    flags = np.zeros(len(rows), bool)
-    for index, row in enumerate(rows):
-        word = row.get(name, "").strip().lower()
-        if word not in (*TRUE, *FALSE):
-            raise InvalidInput(f"{path}, line {index + 2}: `{name}` must be 1 or 0: in, or out.")
-        flags[index] = word in TRUE
-    return flags
+    return ScoreFile(tables, "PrivacyGuard, probabilities" if are_chances else "PrivacyGuard")

@@ -7,12 +7,14 @@ from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import stats
 
 from ...accountant import validate
 from ...accountant.arrays import BoolArray, FloatArray, IntArray
 from ...accountant.errors import InvalidInput, counted
 from ..attack_methods.membership.evidence import Evidence, refuse_nan
 from ..shadows.design import Design
+from .copies import copies
 
 Kind = Literal["phi", "loss", "logits"]
 KINDS: Final[tuple[Kind, ...]] = ("phi", "loss", "logits")
@@ -20,12 +22,23 @@ KINDS: Final[tuple[Kind, ...]] = ("phi", "loss", "logits")
 LEAST_LOSS: Final = 1e-12
 """A loss is taken to be no less: in single precision a model that is sure has a loss of 0."""
 
+MOST_SCORE: Final = 1e100
+"""Scores and features are at most so large, or their squares overflow."""
+
 NEARLY_EQUAL: Final = 1e-6
 """A target whose scores differ from a shadow's by less, in units of their spread, is that model."""
 
-ROUNDED_TO: Final = 1e-3
-"""Records that agree after rounding to so much, in units of each column's spread, are one."""
+DISGUISED: Final = 1e-3
+"""Scores of members, and of others, that spread by less than this share of their gap are a word."""
 
+LEAST_OF_A_VALUE: Final = 4
+"""Where so many members, or others, have each value, and no value is of both, it is a code."""
+
+SAME_ORDER: Final = 0.3
+"""Rank correlation of shadows from which on a target without any is not about the same records."""
+
+LEAST_COMPARED: Final = 30
+"""Fewest records of which an order is told."""
 
 Level = Literal["user", "record", "group"]
 """Whose coin decides who is in a model."""
@@ -39,6 +52,7 @@ class ScoreTables:
     - `level`: whose coin decided: `user`, all records of one together; `record`; or `group`, copies
       of a record together, of which one is scored.
     - `records`: features of the same records, (records, features), where they were given.
+    - `labels`: the class of each unit's first record, where classes were given.
     - `withheld`: what is not used, and why, as sentences.
     """
 
@@ -46,6 +60,7 @@ class ScoreTables:
     level: Level
     records: FloatArray | None = None
     withheld: tuple[str, ...] = ()
+    labels: IntArray | None = None
 
     @property
     def has_population(self) -> bool:
@@ -66,8 +81,9 @@ class ScoreTables:
 def as_phi(scores: ArrayLike, kind: Kind, labels: ArrayLike | None = None) -> FloatArray:
     """Return phi = log p_y - log(1 - p_y) of scores: (models, records).
 
-    `phi` is taken as it is; `loss` is -log p_y, 0 or above; `logits` are (models, records, classes)
-    with `labels` (records,).  Raises `InvalidInput` for scores out of their range.
+    `phi` is taken as it is; `loss` is -log p_y, 0 or above; `logits` are (models, records,
+    classes), or (records, classes) of one model, with `labels` (records,).  Raises `InvalidInput`
+    for scores out of their range.
 
     >>> as_phi([[0.6931471805599453]], "loss").round(9).tolist()
     [[0.0]]
@@ -81,7 +97,6 @@ def as_phi(scores: ArrayLike, kind: Kind, labels: ArrayLike | None = None) -> Fl
         raise InvalidInput(f"`{kind}` must be of shape (models, records); it is {table.shape}.")
     if kind == "phi":
         return table
-    refuse_nan("loss", table)
     if (table < 0.0).any():
         raise InvalidInput(
             "`loss` has values below 0.",
@@ -93,16 +108,21 @@ def as_phi(scores: ArrayLike, kind: Kind, labels: ArrayLike | None = None) -> Fl
     return np.asarray(-loss - np.log(-np.expm1(-loss)))
 
 
+def _labels(labels: ArrayLike, count: int) -> IntArray:
+    classes = np.asarray(labels)
+    if classes.shape != (count,) or classes.dtype.kind not in "iu":
+        raise InvalidInput("`labels` must be an integer for each record.")
+    return classes.astype(np.int64)
+
+
 def _of_logits(logits: FloatArray, labels: ArrayLike | None) -> FloatArray:
+    logits = logits[None] if logits.ndim == 2 else logits
     if labels is None or logits.ndim != 3 or logits.shape[2] < 2:
         raise InvalidInput(
             "`logits` must be of shape (models, records, classes), with `labels` of (records,).",
             next_step="Give two columns for two classes, or `phi`.",
         )
-    refuse_nan("logits", logits)
-    classes = np.asarray(labels)
-    if classes.shape != logits.shape[1:2] or classes.dtype.kind not in "iu":
-        raise InvalidInput("`labels` must be an integer for each record.")
+    classes = _labels(labels, logits.shape[1])
     if len(classes) and (classes.min() < 0 or classes.max() >= logits.shape[2]):
         raise InvalidInput(f"`labels` must be in [0, {logits.shape[2] - 1}].")
     rows = np.arange(len(classes))
@@ -125,14 +145,15 @@ def score_tables(
     user: ArrayLike | None = None,
     group: ArrayLike | None = None,
     records: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
 ) -> ScoreTables:
     """Return the tables of one audit, with every shape and every coin checked.
 
     `target` (T, n) and `shadows` (S, n) are phi, `target_membership` and `membership` booleans of
     the same shapes, `population` phi of (target, shadows) on records that no model has trained on,
-    `user` (n,) whose record it is, `group` (n,) which records are copies of each other, `records`
-    (n, d) their features.  Records that are equal there count as one: one of them is scored, and
-    their coin is that of them all.  Raises `InvalidInput`.
+    `user` (n,) whose record it is, or `group` (n,) which records are copies of each other,
+    `records` (n, d) their features, `labels` (n,) their classes.  Copies (`copies`) count as one:
+    one of them is scored, and their coin is that of them all.  Raises `InvalidInput`.
     """
     records_count = target.shape[1]
     if shadows is None:
@@ -152,6 +173,7 @@ def score_tables(
     _refuse_same_models(target, shadows)
     features = None if records is None else _features(records, records_count)
     holders, level, copies = _units(user, group, features, records_count)
+    classes = None if labels is None else _labels(labels, records_count)
     both = np.concatenate([in_shadow, in_target])
     kept, withheld = _whole_units(both, holders, level, copies)
     if level == "record" and len(np.unique(holders[kept])) < kept.sum():
@@ -172,7 +194,14 @@ def score_tables(
         seen_target,
     )
     _refuse_membership_as_scores(evidence)
-    return ScoreTables(evidence, level, None if features is None else features[kept], withheld)
+    _refuse_other_records(evidence)
+    return ScoreTables(
+        evidence,
+        level,
+        None if features is None else features[kept],
+        withheld,
+        None if classes is None else classes[kept][first],
+    )
 
 
 def _numbers(scores: ArrayLike, name: str) -> FloatArray:
@@ -183,7 +212,15 @@ def _numbers(scores: ArrayLike, name: str) -> FloatArray:
             "Objects and texts are not read.",
             "Give an array of floats.",
         )
-    return table.astype(np.float64)
+    numbers = table.astype(np.float64)
+    refuse_nan(name, numbers)
+    if np.abs(numbers).max() > MOST_SCORE:
+        raise InvalidInput(
+            f"`{name}` has values beyond {MOST_SCORE:g}.",
+            "Their squares are no numbers any more.",
+            "Give logarithms of probabilities, not these.",
+        )
+    return numbers
 
 
 def _booleans(name: str, values: ArrayLike, shape: tuple[int, ...]) -> BoolArray:
@@ -202,17 +239,21 @@ def _booleans(name: str, values: ArrayLike, shape: tuple[int, ...]) -> BoolArray
 
 def _features(records: ArrayLike, count: int) -> FloatArray:
     table = _numbers(records, "records")
-    if len(table) != count:
-        raise InvalidInput(f"`records` must have {count} rows, as the scores; it has {len(table)}.")
-    table = table.reshape(count, -1)
-    refuse_nan("records", table)
-    return table
+    if table.shape[:1] != (count,):
+        raise InvalidInput(f"`records` must have {count} rows, as the scores have columns.")
+    return table.reshape(count, -1)
 
 
 def _units(
     user: ArrayLike | None, group: ArrayLike | None, features: FloatArray | None, count: int
 ) -> tuple[IntArray, Level, bool]:
     """Return the unit of each record, the level, and whether units are copies of each other."""
+    if user is not None and group is not None:
+        raise InvalidInput(
+            "`user` and `group` both say whose coin decided on a record.",
+            "A record has one coin.",
+            "Give copies of one user the same `user`; join users who share a record into one.",
+        )
     for name, values in (("user", user), ("group", group)):
         if values is None:
             continue
@@ -223,10 +264,7 @@ def _units(
         return numbered, "user" if name == "user" else "record", name == "group"
     if features is None:
         return np.arange(count), "record", False
-    spread = features.std(0)
-    rounded = np.round(features / np.where(spread > 0.0, spread, 1.0) / ROUNDED_TO)
-    alike = np.unique(rounded, axis=0, return_inverse=True)[1]
-    return np.asarray(alike).reshape(count).astype(np.int64), "record", True
+    return copies(features), "record", True
 
 
 def _whole_units(
@@ -288,9 +326,44 @@ def _refuse_membership_as_scores(evidence: Evidence) -> None:
             raise InvalidInput(
                 f"All scores of target {index} are equal.", "They tell nobody from anybody."
             )
-        if len(values) == 2 and len(np.unique(row[inside])) == len(np.unique(row[~inside])) == 1:
+        if _are_a_code(row, inside, values):
             raise InvalidInput(
                 f"The scores of target {index} are its membership under another name.",
-                "They have two values, one of the members and one of the others.",
+                "Each of their values is one of members alone, or of others alone.",
                 "Give what the model says of each record.",
+            )
+
+
+def _are_a_code(row: FloatArray, inside: BoolArray, values: FloatArray) -> bool:
+    """Return whether scores say in or out, and next to nothing else."""
+    members, others = row[inside], row[~inside]
+    if not len(members) or not len(others):
+        return False  # said elsewhere
+    distinct = len(np.unique(members)), len(np.unique(others))
+    if sum(distinct) == len(values):  # no value is of both
+        many = len(members) / distinct[0], len(others) / distinct[1]
+        if len(values) == 2 or min(many) >= LEAST_OF_A_VALUE:
+            return True
+    gap = abs(float(members.mean() - others.mean()))
+    return bool(max(members.std(), others.std()) < DISGUISED * gap)
+
+
+def _refuse_other_records(evidence: Evidence) -> None:
+    """Raise `InvalidInput` for a target that ranks records as none of the shadows does."""
+    shadows = evidence.shadows
+    if len(shadows) < 3 or shadows.shape[1] < LEAST_COMPARED:
+        return
+    total = shadows.sum(0)
+    few = shadows[: min(len(shadows), 8)]
+    alike = [float(stats.spearmanr(row, total - row).statistic) for row in few]
+    if not min(alike) >= SAME_ORDER:  # NaN where a shadow's scores are all equal
+        return
+    for index, row in enumerate(evidence.targets):
+        seen = stats.spearmanr(row, total, alternative="greater")
+        if seen.statistic < SAME_ORDER and seen.pvalue > 1e-3:
+            raise InvalidInput(
+                f"The scores of target {index} do not go with those of the shadows.",
+                "What is hard for one model is hard for others; these rank records as if they "
+                "were others, or stood in another order.",
+                "Score the same records, in the same order, under all models.",
             )

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ...accountant.errors import InvalidInput
-from ..budget_service.audited import LedgerAudit, audit_history, exported_lines
+from ..budget_service.audit_limits import exported_lines
+from ..budget_service.audited import LedgerAudit, audit_history
 from ..budget_service.balances import Vector, largest
 from ..budget_service.terms import Terms, epsilon_of
 from .chart import Axis, Chart, Line, Mark, conditions, shown

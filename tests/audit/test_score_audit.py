@@ -100,7 +100,7 @@ def test_how_guesses_are_dealt_is_chosen_without_a_look_at_the_target() -> None:
         target=phi[:1], target_membership=inside[:1], shadows=phi[1:], membership=inside[1:]
     )
     other = score_tables(
-        target=-3.0 * phi[:1],
+        target=phi[:1] ** 3,
         target_membership=~inside[:1],
         shadows=phi[1:],
         membership=inside[1:],
@@ -108,63 +108,6 @@ def test_how_guesses_are_dealt_is_chosen_without_a_look_at_the_target() -> None:
     for attack in ("lira", "loss"):
         shares = [share_of_members(each.evidence, attack, "record", 40) for each in (first, other)]
         assert shares[0] == shares[1]
-
-
-# --- what coins carry -----------------------------------------------------------------------------
-
-
-def test_without_coins_groups_differ_and_nothing_is_bounded() -> None:
-    phi, inside = simulated()
-    audit = audited(phi, inside, coins=None, claimed=0.1)
-    assert audit.conclusion == "groups differ"
-    assert audit.primary.epsilon_lower is None
-    assert audit.contradicted is None
-    assert any("nobody said that coins decided" in each for each in audit.withheld)
-
-
-def halved(inside: BoolArray) -> BoolArray:
-    """Return coins with which every record is in exactly half of all models."""
-    rng = np.random.default_rng(5)
-    return np.asarray(
-        rng.permuted(np.arange(len(inside))[:, None] % 2 == np.zeros(inside.shape), axis=0)
-    )
-
-
-def opposite(inside: BoolArray) -> BoolArray:
-    changed = inside.copy()
-    changed[7] = ~inside[0]
-    return changed
-
-
-def unfair(inside: BoolArray) -> BoolArray:
-    changed = inside.copy()
-    changed[0] |= np.random.default_rng(6).random(inside.shape[1]) < 0.5
-    return changed
-
-
-@for_each("told, word", [(halved, "half of all"), (opposite, "opposite"), (unfair, "no fair coin")])
-def test_coins_that_something_tells_carry_no_bound(told: Any, word: str) -> None:
-    phi, inside = simulated(models=34)
-    inside = told(inside)
-    audit = audited(phi + 1.5 * inside, inside, claimed=0.1)
-    assert audit.coins == "refuted"
-    assert audit.primary.epsilon_lower is None
-    assert audit.contradicted is None
-    assert any(word in each for each in audit.withheld)
-
-
-def test_a_classifier_that_never_sees_the_model_voids_coins() -> None:
-    rng = np.random.default_rng(7)
-    phi, inside = simulated(models=9)
-    records = rng.normal(size=(400, 4)) + 1.0 * inside[0][:, None]
-    shifted = audited(phi, inside, records=records)
-    assert shifted.blind is not None
-    assert shifted.blind.above_chance
-    assert shifted.conclusion == "groups differ"
-    fair = audited(phi, inside, records=rng.normal(size=(400, 4)))
-    assert fair.blind is not None
-    assert not fair.blind.above_chance
-    assert fair.conclusion == "leak"
 
 
 # --- units ----------------------------------------------------------------------------------------
@@ -240,11 +183,21 @@ def with_hole(phi: FloatArray) -> FloatArray:
     return changed
 
 
+def noise(coins: BoolArray) -> FloatArray:
+    return np.random.default_rng(17).normal(size=coins.shape)
+
+
 BAD: dict[str, tuple[str, dict[str, Any]]] = {
     "a hole": ("NaN", {"target": with_hole}),
     "constant": ("are equal", {"target": lambda phi: 0.0 * phi}),
     "the membership": ("under another name", {"target": lambda _, inside: 5.0 * inside - 2.0}),
     "a shadow": ("same model", {"target": lambda phi: phi + 1e-9, "row": 3}),
+    "nearly the membership": ("under another name", {"target": lambda _, c: c + 1e-4 * noise(c)}),
+    "its parity": ("under another name", {"target": lambda p, c: 2 * np.round(p[0] / 6) + c}),
+    "other records": ("another order", {"target": lambda phi: phi[::-1]}),
+    "huge": ("beyond", {"target": lambda phi: 1e200 * phi}),
+    "two kinds of units": ("both say", {"user": np.arange(400), "group": np.arange(400)}),
+    "records without rows": ("`records`", {"records": np.array(1.0)}),
     "objects": ("Objects", {"target": lambda phi: phi.astype(object)}),
     "no members": ("no members", {"members": lambda inside: 0 * inside}),
     "another shape": ("must be booleans of shape", {"members": lambda inside: inside[:-1]}),
@@ -265,3 +218,15 @@ def test_what_no_attack_can_use_is_refused(name: str) -> None:
     asked = {"coins": "independent", "delta": DELTA, "guesses": 40, **changes}
     with pytest.raises(InvalidInput, match=word):
         pp.audit_scores(made(*arguments), members, shadows=phi[1:], membership=inside[1:], **asked)
+
+
+def test_attacks_that_shadows_do_not_allow_are_left_out() -> None:
+    phi, inside = simulated(models=3)
+    opposite_shadows = np.stack([inside[1], ~inside[1]])
+    population = phi[:, :50]
+    audit = pp.audit_scores(
+        phi[0], inside[0], shadows=phi[1:], membership=opposite_shadows,
+        population=(population[:1], population[1:]), delta=DELTA,
+    )  # fmt: skip
+    assert [each.attack for each in audit.attacks] == ["loss"]
+    assert any("more than one shadow" in each for each in audit.withheld)

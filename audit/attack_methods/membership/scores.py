@@ -54,6 +54,12 @@ from .evidence import Evidence, log_likelihood, per_unit
 POOLED_BELOW_SHADOWS: Final = 32
 """Shadows with a record, or without it, below which deviations are pooled by default."""
 
+JUDGED_AT: Final = 0.01
+"""False alarms at which pooled deviations are compared with those of each record."""
+
+JUDGED_RECORDS: Final = 2000
+"""Most records by which they are compared."""
+
 MIN_DEVIATION: Final = 1e-9
 """A deviation is at least so much: shadows may agree to the last bit."""
 
@@ -68,9 +74,38 @@ def lira_online(evidence: Evidence, *, pooled: bool | None = None) -> FloatArray
 
 
 def lira_offline(evidence: Evidence, *, pooled: bool | None = None) -> FloatArray:
-    """Return how far a target is from the shadows without a record: (T, records)."""
-    mean, deviation = _normal(evidence.shadows, ~evidence.in_shadow, pooled)
+    """Return how far a target is from the shadows without a record: (T, records).
+
+    By default deviations are pooled where shadows are few, and else where that finds more members
+    at few false alarms, on shadows that play the target.
+    """
+    outside = ~evidence.in_shadow
+    if pooled is None:
+        few = bool(outside.sum(0).min() < POOLED_BELOW_SHADOWS)
+        pooled = few or pooling_is_stronger(evidence)
+    mean, deviation = _normal(evidence.shadows, outside, pooled)
     return np.asarray((evidence.targets - mean) / deviation)
+
+
+def pooling_is_stronger(evidence: Evidence) -> bool:
+    """Return whether pooled deviations find more members of shadows that play the target.
+
+    Hits are counted at `JUDGED_AT` false alarms, on at most `JUDGED_RECORDS` records.  Nothing of a
+    target is read.
+    """
+    records = np.random.default_rng(0).permutation(len(evidence.unit))[:JUDGED_RECORDS]
+    phi, inside = evidence.shadows[:, records], evidence.in_shadow[:, records]
+    gained = 0
+    for row in references(evidence):
+        kept, members = strangers_to(evidence, row), inside[row]
+        if members.all() or (~inside[kept]).sum(0).min() < 2:
+            continue
+        for sign, pooled in ((1, True), (-1, False)):
+            mean, deviation = _normal(phi[kept], ~inside[kept], pooled)
+            found = (phi[row] - mean) / deviation
+            threshold = np.quantile(found[~members], 1.0 - JUDGED_AT, method="higher")
+            gained += sign * int((found[members] > threshold).sum())
+    return gained > 0
 
 
 def _normal(
