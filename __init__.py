@@ -10,8 +10,9 @@ cut off; a `Table` hands them rows of a frame.  They need the extra `fl`.  `Priv
 releases X^T X and X^T Y once, and `PrivatePCA`, `PrivateRidge` and `PrivateLogistic` are fitted
 from them at no further cost.  A `RunLog` writes the log of a training loop that is not ours, under
 a public `TrainingPlan`, and `logged` that of a training with Opacus.  `Ledger` is a budget that
-others spend from as well.  `audit_scores` attacks a model that anybody trained, and
-`draw_canaries` draws examples to insert into a training, which bound its epsilon from below.
+others spend from as well.  `audit_scores` attacks a model that anybody trained by its scores,
+`audit_model` a training, and `draw_canaries` draws examples to insert into one, which bound its
+epsilon from below.  `plot` draws results, with the extra `plots`.
 """
 
 from __future__ import annotations
@@ -43,11 +44,13 @@ if TYPE_CHECKING:
     from .accountant.risk import Risk, RocCurve, risk, roc
     from .accountant.sensitivity.matrix import MatrixSensitivity, sensitivity
     from .accountant.sensitivity.silos import unit_in_silos
+    from .audit import plots as plot
     from .audit.adapters import logged
     from .audit.adapters.run_log import RunLog
     from .audit.adapters.training_plan import TrainingPlan
     from .audit.check.front import check
     from .audit.model_audits.canary_draw import draw_canaries
+    from .audit.model_audits.model_audit import audit_model
     from .audit.model_audits.score_audit import audit_scores
     from .fl.ledger_client.ledger import Ledger
     from .fl.running import plan_run, resume, run
@@ -82,6 +85,7 @@ __all__ = [
     "ZcdpGuarantee",
     "account",
     "account_release",
+    "audit_model",
     "audit_scores",
     "calibrate",
     "check",
@@ -94,6 +98,7 @@ __all__ = [
     "noise_for_rho",
     "plan",
     "plan_run",
+    "plot",
     "privacy_profile",
     "rdp",
     "resume",
@@ -130,6 +135,7 @@ _HOME = {
     "ZcdpGuarantee": "accountant.curves",
     "account": "accountant.account",
     "account_release": "accountant.account_release",
+    "audit_model": "audit.model_audits.model_audit",
     "audit_scores": "audit.model_audits.score_audit",
     "calibrate": "accountant.calibrate",
     "check": "audit.check.front",
@@ -156,6 +162,8 @@ def __getattr__(name: str) -> object:
     """Load a public name when it is first used, so that importing privplan costs nothing."""
     if name in ("errors", "events"):
         value: object = importlib.import_module(f".accountant.{name}", __name__)
+    elif name == "plot":
+        value = importlib.import_module(".audit.plots", __name__)
     elif name in _HOME:
         value = getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
     else:

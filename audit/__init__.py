@@ -11,7 +11,7 @@ Logs of privplan's runs, from the file to the verdict:
   membership, rehearsals, noise.
 - `statistics/`, `measurement`, `counts`, `results`: bounds from counts, one measurement, its place
   in a log.
-- `report/`: one page about one run.
+- `report/`, `plots/`: one page about one run; results as plots.
 - `reconciliation`: the logs of the parties of one network.
 
 Runs of others, and services:

@@ -26,12 +26,16 @@ from .commands.claims import claims
 from .commands.data import check as data_check
 from .commands.data import ids, schema
 from .commands.doctor import doctor
+from .commands.examples import examples
 from .commands.explain import explain
 from .commands.flower import init
 from .commands.guard import guard, key, show, sign, status
 from .commands.ledger import audit_ledger, export, witness
 from .commands.network import demo as network_demo
 from .commands.plan import PlanRequest, plan
+from .commands.plot import PLOT_DOCUMENTATION, checks, ledger, noise, profile, rounds, trade_off
+from .commands.plot import claims as plot_claims
+from .commands.plot import utility as plot_utility
 from .commands.report import report
 from .commands.run import run
 from .commands.serve import serve
@@ -161,7 +165,19 @@ def privplan(
 
 
 # In the order in which the help lists them.
-for command in (calibrate, plan, run, account, check, claims, report, explain, doctor, serve):
+for command in (
+    calibrate,
+    plan,
+    run,
+    account,
+    check,
+    claims,
+    report,
+    explain,
+    examples,
+    doctor,
+    serve,
+):
     app.command(cls=Command)(command)
 
 
@@ -209,6 +225,20 @@ _group(
     "Insert examples with secret coins into a training, and guess the coins from its model.",
     {"make": make, "score": score},
     within=audit,
+)
+_group(
+    "plot",
+    PLOT_DOCUMENTATION,
+    {
+        "rounds": rounds,
+        "noise": noise,
+        "profile": profile,
+        "trade-off": trade_off,
+        "claims": plot_claims,
+        "check": checks,
+        "ledger": ledger,
+        "utility": plot_utility,
+    },
 )
 _group(
     "ledger",

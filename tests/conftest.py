@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 from collections import defaultdict
 from collections.abc import Generator
@@ -29,6 +30,18 @@ AIMED_CPU_SECONDS: Final = {"default": 10, "slow": 60}
 
 What is above is named at the end of the run and does not fail: older processors take twice as long.
 """
+
+
+_counted = itertools.count()
+
+
+@pytest.fixture(autouse=True)
+def _keys_of_ledgers(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Remember keys of ledgers for the length of a test: ports are used again by others."""
+    folder = tmp_path_factory.getbasetemp() / f"ledger-keys-{next(_counted)}"
+    monkeypatch.setenv("PRIVPLAN_LEDGER_KEYS", str(folder))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

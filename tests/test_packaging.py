@@ -156,7 +156,13 @@ def test_wheel_holds_privplan_and_nothing_else(tmp_path: Path) -> None:
     packed = {name for name in names if name.startswith("privplan/")}
     root = {"__init__.py", "__main__.py", "py.typed"}
     assert packed >= code | {f"privplan/{name}" for name in root}
-    assert {name.split("/")[1] for name in packed} == {*root, *FLOORS}
+    examples = {
+        f"privplan/{path.relative_to(ROOT).as_posix()}"
+        for path in (ROOT / "examples").rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert packed >= examples
+    assert {name.split("/")[1] for name in packed} == {*root, *FLOORS, "examples"}
 
 
 @for_each("name", MODULES, items=12)

@@ -55,6 +55,7 @@ ROOMS: Final[dict[str, str]] = {
     "audit/findings": "what is wrong or in doubt of a run: one finding, one registry of rules",
     "audit/hazards": "rules that look for what a log says and does not support",
     "audit/ledger": "what a log says was spent: entries, phases, commitments",
+    "audit/plots": "results as plots: on axes, in pictures, in characters",
     "audit/readers": "files of other libraries, read without running them",
     "audit/report": "the page about one run",
     "audit/reproduction": "what common accountants print for given settings, and nearby ones",

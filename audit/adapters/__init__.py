@@ -3,14 +3,15 @@
 `logged` is the way in for a training: it finds the adapter by whose object it is given.
 
 - `opacus`, `opacus_observer`: trainings with Opacus: certified numbers, and their log.
-- `opacus_canaries`, `canary_files`: canary gradients in such a training; their coins, and what is
-  seen of them.
+- `opacus_canaries`, `loop_canaries`, `canary_files`: canary gradients in such a training, or in a
+  loop of somebody's own; their coins, and what is seen of them.
 - `flower`, `flower_observer`: runs with Flower's strategies and mods for privacy.
-- `jax_privacy`: trainings under execution plans of jax_privacy.
+- `jax_privacy`, `jax_mechanism`, `jax_batches`: trainings under execution plans of jax_privacy.
 - `replacements`: methods of another library's objects, wrapped while a training is observed.
 - `dp_accounting`: a certified accountant in the place of dp_accounting's.
 - `run_log`, `training_plan`, `epsilon_by_step`: a log of any training loop, what it plans, and
   epsilon after each step.
+- `noise_states`: what noise was drawn from, in each process of a run.
 """
 
 from __future__ import annotations

@@ -21,7 +21,14 @@ from flwr.serverapp.strategy import dp_fixed_clipping as current_fixed
 from flwr.supercore import differential_privacy
 
 from ...accountant.errors import InvalidInput
-from .training_plan import CLIP_COUNT, Sampler, StepFacts, TrainingPlan, as_planned
+from .training_plan import (
+    CLIP_COUNT,
+    Sampler,
+    StepFacts,
+    TrainingPlan,
+    as_planned,
+    unknown_draw,
+)
 
 _TWISTS: Final = 1024
 """How far back a seed is looked for: numbers are drawn from a state 624 words at a time."""
@@ -54,6 +61,10 @@ class Kind:
         """Return whether who holds the clients draws as Flower does."""
         manager = given.get("client_manager")
         return manager is None or type(manager).sample is SimpleClientManager.sample
+
+    def client(self, chosen: Any) -> object:
+        """Return a name of a client that was chosen, with what it is sent."""
+        return chosen[0].cid if self.name == "proxies" else chosen.metadata.dst_node_id
 
     def sent(self, given: Mapping[str, Any]) -> list[Any]:
         """Return the arrays that a round begins with."""
@@ -131,7 +142,7 @@ class ObservedRounds:
         self.adapts = hasattr(strategy, "clip_norm_lr")
         self.values = self.replies = self._asked = self._available = 0
         self._sent: list[Any] = []
-        self._uniform = self._within = self._drawn = False
+        self._uniform = self._within = self._drawn = self._once = False
         self._clip = float(strategy.clipping_norm)
         self._clips = 0
         self._choices: set[str] = set()
@@ -153,6 +164,7 @@ class ObservedRounds:
         before = self.kind.pool(given)
         chosen = list(configure())
         self._available, self._asked = min(before, self.kind.pool(given)), len(chosen)
+        self._once = len({self.kind.client(each) for each in chosen}) == len(chosen)
         # Somebody who seeds in each round has the same clients drawn again.
         anew = state not in self._choices
         self._choices.add(state)
@@ -220,7 +232,7 @@ class ObservedRounds:
             clip=self._clip,
             sampler=self._sampler(),
             rate=planned.rate,
-            bounded=averaged and self._within and self._uniform,
+            bounded=averaged and self._within and self._uniform and self._once,
             divisor=None if not self._uniform else float(batch),
             realised=averaged and not self._uniform,
             released=self._has_adapted(),
@@ -256,9 +268,10 @@ class ObservedRounds:
         A count and a sum of one sample are not two samples, so neither of them is amplified.
         """
         if self.plan.sampling == "none" or self.adapts:
-            return "none"
+            return unknown_draw(self.plan)
         enough = self.plan.records is None or self._available >= self.plan.records
-        return "fixed-size" if self._drawn and enough and self._asked == self._batch else "none"
+        drawn = self._drawn and enough and self._asked == self._batch
+        return "fixed-size" if drawn else unknown_draw(self.plan)
 
     def _is_mean(self) -> bool:
         """Return whether the wrapped strategy returns the mean of the replies, and nothing else."""

@@ -28,7 +28,7 @@ from typing import Any, Final
 
 from ...accountant.errors import InvalidInput, MissingExtra
 from ...accountant.guarantee import Bounds
-from .canary_files import CANARIES, ObservationWriter, coins_for
+from .canary_files import CANARIES, CanaryCoins, ObservationWriter, coins_for
 from .epsilon_by_step import EpsilonBySteps, SpentEpsilon, epsilon_of
 from .replacements import Replacements
 from .run_log import RunLog
@@ -109,13 +109,15 @@ def logged(
     plan: TrainingPlan,
     optimizer: Any = None,
     data_loader: Any = None,
+    module: Any = None,
     metrics: Callable[[SpentEpsilon], object] | None = None,
     canaries: int | None = None,
 ) -> Iterator[LoggedTraining]:
     """Log the training of a privacy engine of Opacus under a plan.
 
     Entered before `make_private`, it observes what that returns; given an `optimizer` and the
-    `data_loader` that were made before, it observes these.  In a distributed training only the
+    `data_loader` that were made before, it observes these; ghost clipping is done by the `module`,
+    which is then given as well.  In a distributed training only the
     process that draws the noise, rank 0, writes.  `metrics` is called after each step with what
     is spent.  So many `canaries` are put into the training, each by a secret coin
     (`canary_files`), for `audit attack`.  Raises `InvalidInput` for what is no optimizer of
@@ -124,7 +126,7 @@ def logged(
     training = LoggedTraining(folder, plan, metrics, canaries)
     try:
         if optimizer is not None:
-            training.observe(optimizer, data_loader)
+            training.observe(optimizer, data_loader, module)
         else:
             training.replacements.put(privacy_engine, "make_private", training.observing)
         yield training
@@ -145,7 +147,8 @@ class LoggedTraining:
         canaries: int | None = None,
     ) -> None:
         self.folder, self.plan, self.metrics = Path(folder), plan, metrics
-        self.coins = None if canaries is None else coins_for(self.folder, canaries)
+        self.canaries = canaries
+        self.coins: CanaryCoins | None = None
         self.seen: ObservationWriter | None = None
         self.log: RunLog | None = None
         self.replacements = Replacements()
@@ -176,8 +179,14 @@ class LoggedTraining:
                 "Give the loader that make_private returned.",
             )
         observed = ObservedOptimizer(optimizer, data_loader, module, self.plan)
-        if self.coins is not None:
-            require_supported(observed, len(self.coins))
+        if observed.ghost and not hasattr(module, "get_clipping_coef"):
+            raise InvalidInput(
+                "`module` must be given with an optimizer for ghost clipping.",
+                "There the module clips, and to what norm it does only the module knows.",
+                "Give the module that make_private returned.",
+            )
+        if self.canaries is not None:
+            require_supported(observed, self.canaries)
         if getattr(optimizer, "rank", 0) != 0:
             return  # this process adds no noise
         if self.log is None:
@@ -188,8 +197,10 @@ class LoggedTraining:
 
     def _opened(self, observed: ObservedOptimizer) -> RunLog:
         """Open the log; the coins of canaries are kept once their commitment stands in it."""
-        optimizer, coins = observed.optimizer, self.coins
-        about = observed.about()
+        # Only the process that writes the log draws coins.
+        if self.canaries is not None:
+            self.coins = coins_for(self.folder, self.canaries)
+        optimizer, coins, about = observed.optimizer, self.coins, observed.about()
         log = RunLog(
             self.folder,
             self.plan,

@@ -9,10 +9,13 @@ from typing import Any, Final
 import torch
 from opacus.optimizers import (
     AdaClipDPOptimizer,
+    DistributedDPOptimizer,
     DPOptimizerFastGradientClipping,
-    DPPerLayerOptimizer,
 )
-from opacus.utils.uniform_sampler import UniformWithReplacementSampler
+from opacus.utils.uniform_sampler import (
+    DistributedUniformWithReplacementSampler,
+    UniformWithReplacementSampler,
+)
 
 from ...accountant.errors import Unsupported
 from ...fl.canaries import CANARY_NORM_IN_CLIPS
@@ -26,10 +29,6 @@ _UNSUPPORTED: Final[tuple[tuple[type[Any], str], ...]] = (
     (
         DPOptimizerFastGradientClipping,
         "Ghost clipping has no gradient of a single unit, so a canary has none that is clipped.",
-    ),
-    (
-        DPPerLayerOptimizer,
-        "Per-layer clipping bends a gradient: no canary keeps the direction in which it is seen.",
     ),
     (
         AdaClipDPOptimizer,
@@ -54,10 +53,29 @@ class CanaryGradients:
         self.drawable = [unit for unit in units if replaced or coins.into[unit]]
         self.out = {"replace-one": -1.0, "zero-out": 0.0}.get(self.plan.neighbours, 0.0)
         self.params = list(self.optimizer.params)
-        self.width = sum(each.numel() for each in self.params) // len(coins)
-        covered = self.width * len(coins)
-        self.signs = torch.from_numpy(coins.signs(covered)).to(self.params[0].device)
+        covered = sum(each.numel() for each in self.params) // len(coins) * len(coins)
+        signs = torch.from_numpy(coins.signs(covered)).to(self.params[0].device)
+        # Canary j has the coordinates j, j + m, j + 2m, ... of all parameters in their order.
+        self.clipped = signs * self._lengths(covered)
+        self.norms = self.clipped.view(-1, len(coins)).norm(dim=0)
         self._draws: list[list[int]] = []
+
+    def _lengths(self, covered: int) -> torch.Tensor:
+        """Return how long each coordinate of a canary is once it was clipped: (covered,).
+
+        A layer with a clip of its own clips what a canary has in it, so that each layer has that
+        norm, and the canary the direction that it had before.
+        """
+        count, lengths, start = len(self.coins), [], 0
+        layers = getattr(self.optimizer, "max_grad_norms", None)
+        sizes = [each.numel() for each in self.params] if layers else [covered]
+        units = torch.arange(covered) % count
+        for size, norm in zip(sizes, layers or [self.plan.clip], strict=True):
+            inside = units[start : start + size]
+            each = torch.bincount(inside, minlength=count)[inside]
+            lengths.append(float(norm) / each.to(torch.float32).sqrt())
+            start += size
+        return torch.cat(lengths).to(self.params[0].device)
 
     def attach(self, replace: Replace) -> None:
         """Put canaries into what the loader draws, what is clipped, and what is stepped with."""
@@ -82,8 +100,12 @@ class CanaryGradients:
 
             return around
 
-        self.observed.taken_from = self.taken_from
-        replace(self.observed.sampler, "num_samples", lambda count: count + drawable)
+        if self.observed.world > 1:
+            # The sampler of this process knows a part of the records, and nobody else.
+            self.observed.taken_from = self.taken_along
+        else:
+            self.observed.taken_from = self.taken_from
+            replace(self.observed.sampler, "num_samples", lambda count: count + drawable)
         replace(self.optimizer, "clip_and_accumulate", clipped)
         replace(self.optimizer.original_optimizer, "step", seen)
 
@@ -92,6 +114,14 @@ class CanaryGradients:
         assert self.records is not None
         self._draws.append([self.drawable[i - self.records] for i in batch if i >= self.records])
         return [index for index in batch if index < self.records]
+
+    def taken_along(self, batch: list[int]) -> list[int]:
+        """Return a batch as it is, and draw canaries by the rate and the generator of it."""
+        sampler = self.observed.sampler
+        chances = torch.rand(len(self.drawable), generator=sampler.generator)
+        joining = (chances < sampler.sample_rate).nonzero().flatten().tolist()
+        self._draws.append([self.drawable[each] for each in joining])
+        return batch
 
     @property
     def sign(self) -> float:
@@ -115,14 +145,13 @@ class CanaryGradients:
     def _gradients(self, units: list[int]) -> Iterator[list[torch.Tensor]]:
         """Yield the gradients of canaries, so many at once as fit: a tensor for each parameter."""
         moved = [unit for unit in units if self.coins.into[unit] or self.out]
-        at_once = max(1, MAX_VALUES_AT_ONCE // (self.width * len(self.coins)))
+        at_once = max(1, MAX_VALUES_AT_ONCE // len(self.clipped))
         for first in range(0, len(moved), at_once):
             yield self._gradients_of(moved[first : first + at_once])
 
     def _gradients_of(self, units: list[int]) -> list[torch.Tensor]:
-        # Canary j has the coordinates j, j + m, j + 2m, ... of all parameters in their order.
-        canaries, covered = len(self.coins), self.width * len(self.coins)
-        length = CANARY_NORM_IN_CLIPS * self.plan.clip / self.width**0.5 * self.sign
+        canaries, covered = len(self.coins), len(self.clipped)
+        length = CANARY_NORM_IN_CLIPS * self.sign
         gradients, start = [], 0
         for parameter in self.params:
             end = min(start + parameter.numel(), covered)
@@ -133,8 +162,8 @@ class CanaryGradients:
                 first = start + (unit - start) % canaries
                 if first < end:
                     way = length if self.coins.into[unit] else self.out * length
-                    signs = self.signs[first:end:canaries].to(rows.device, rows.dtype)
-                    row[first - start : end - start : canaries] = way * signs
+                    whole = self.clipped[first:end:canaries].to(rows.device, rows.dtype)
+                    row[first - start : end - start : canaries] = way * whole
             gradients.append(rows.view(len(units), *parameter.shape))
             start += parameter.numel()
         return gradients
@@ -157,34 +186,39 @@ class CanaryGradients:
             (torch.zeros_like(each) if each.grad is None else each.grad).detach().reshape(-1)
             for each in self.params
         ]
-        device = self.signs.device
-        covered = torch.cat([each.to(device, torch.float32) for each in flat])[: len(self.signs)]
-        sums = (covered * self.signs).view(self.width, len(self.coins)).sum(0)
+        device, covered = self.clipped.device, len(self.clipped)
+        released = torch.cat([each.to(device, torch.float32) for each in flat])[:covered]
+        sums = (released * self.clipped).view(-1, len(self.coins)).sum(0)
         noise = self.plan.noise_multiplier * self.plan.clip
-        scale = self.sign * self._divisor() / (noise * self.width**0.5)
-        shown: torch.Tensor = sums * scale
+        shown: torch.Tensor = sums * (self.sign * self._divisor() / noise) / self.norms
         return shown
 
     def _divisor(self) -> float:
         if self.optimizer.loss_reduction != "mean":
             return 1.0
-        return float(self.optimizer.expected_batch_size) * self.observed.accumulated()
+        expected = float(self.optimizer.expected_batch_size) * self.observed.world
+        return expected * self.observed.accumulated()
 
 
 def require_supported(observed: ObservedOptimizer, canaries: int) -> None:
     """Raise `Unsupported` where so many canaries cannot be put in, or seen."""
     optimizer, sampler = observed.optimizer, observed.sampler
     refused = [why for kind, why in _UNSUPPORTED if isinstance(optimizer, kind)]
-    if observed.world > 1:
-        refused.append("In a training of several processes none of them draws all units.")
+    together = observed.world > 1
+    if together and type(optimizer) is not DistributedDPOptimizer:
+        refused.append("In several processes canaries are clipped as whole gradients, in one.")
     if refused:
         raise Unsupported(
             f"{type(optimizer).__name__} takes no canaries.",
             refused[0],
-            'Leave `canaries` out, or train in one process with clipping="flat".',
+            'Leave `canaries` out, or train with clipping="flat", as a whole or by DDP.',
         )
-    poisson = isinstance(sampler, UniformWithReplacementSampler)
-    if not poisson or sampler.num_samples != observed.records:
+    if together:
+        poisson = isinstance(sampler, DistributedUniformWithReplacementSampler)
+    else:
+        poisson = isinstance(sampler, UniformWithReplacementSampler)
+        poisson = poisson and sampler.num_samples == observed.records
+    if not poisson:
         raise Unsupported(
             f"A loader whose batches come from {type(sampler).__name__} takes no canaries.",
             "A canary is drawn as every unit is, and only the Poisson sampler of Opacus draws each "

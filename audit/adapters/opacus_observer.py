@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias
 
 import torch
-from opacus.optimizers import AdaClipDPOptimizer
+from opacus.optimizers import AdaClipDPOptimizer, DPOptimizerFastGradientClipping
 from opacus.utils.uniform_sampler import (
     DistributedUniformWithReplacementSampler,
     UniformWithReplacementSampler,
@@ -19,6 +20,9 @@ from .training_plan import Sampler, StepFacts, TrainingPlan
 
 CHOSEN_SEED_LIMIT: Final = 2**32
 """A generator that nobody seeded has a seed of 64 random bits, which is hardly ever below this."""
+
+LAYER_ROUNDING: Final = 1e-6
+"""Relative difference of a norm of clips of layers, which Opacus takes in float32."""
 
 Replace: TypeAlias = Callable[[Any, str, Callable[[Any], Any]], None]
 """Puts something that is made of an attribute of an object into its place, until the end."""
@@ -39,8 +43,10 @@ class ObservedOptimizer:
             assert self.sampler is not None
             self.realised_rate = float(self.sampler.sample_rate)
         self.world = int(getattr(optimizer, "world_size", 1))
+        self.ghost = isinstance(optimizer, DPOptimizerFastGradientClipping)
         self.noised = False
-        self.parts = self.draws = 0
+        self.parts = self.draws = self._clipped = 0
+        self._ahead = 0
         self.sizes: list[int] = []
         self.taken_from: Callable[[list[int]], list[int]] = list
         if plan.divisor is not None and optimizer.loss_reduction == "mean":
@@ -96,15 +102,30 @@ class ObservedOptimizer:
 
         def counted(pre_step: Callable[..., Any]) -> Callable[..., Any]:
             def around(*arguments: Any, **options: Any) -> Any:
-                went_on = pre_step(*arguments, **options)
+                # A step that failed behind its noise may not lend its line to the next one.
+                self.noised = False
+                try:
+                    went_on = pre_step(*arguments, **options)
+                except BaseException:
+                    self.noised = False
+                    raise
                 self.parts = 0 if went_on else self.parts + 1
                 return went_on
+
+            return around
+
+        def clipping(coefficients: Callable[..., Any]) -> Callable[..., Any]:
+            def around(*arguments: Any) -> Any:
+                self._clipped += 1
+                return coefficients(*arguments)
 
             return around
 
         replace(optimizer, name, announced)
         replace(optimizer, "pre_step", counted)
         replace(optimizer.original_optimizer, "step", noised)
+        if self.ghost:
+            replace(self.module, "get_clipping_coef", clipping)
         if self.poisson:
             self._count_draws(replace)
 
@@ -117,6 +138,9 @@ class ObservedOptimizer:
                 for indices in kind.__iter__(drawn):
                     batch = observed.taken_from(indices)
                     observed.draws += 1
+                    observed._ahead += 1
+                    rate = float(drawn.sample_rate)
+                    observed.realised_rate = max(observed.realised_rate or 0.0, rate)
                     observed.sizes.append(len(batch))
                     yield batch
 
@@ -129,6 +153,7 @@ class ObservedOptimizer:
         """Return what the next step is about to do, and begin to count for the one after it."""
         facts = self.facts()
         draws, self.draws, sizes, self.sizes = self.draws, 0, self.sizes, []
+        self._ahead, self._clipped = max(self._ahead - facts.batches, 0), 0
         return {
             "facts": facts,
             "batch_size": sum(sizes) if sizes else self._size(),
@@ -142,6 +167,9 @@ class ObservedOptimizer:
         batches = self._batches()
         sampler, rate, bounded = self._sampling()
         clip = float(optimizer.max_grad_norm)
+        layers = math.hypot(*getattr(optimizer, "max_grad_norms", ()))
+        if not math.isclose(layers, clip, rel_tol=LAYER_ROUNDING):
+            clip = max(clip, layers)
         inside = getattr(self.module, "max_grad_norm", None)
         if isinstance(inside, (int, float)):  # ghost clipping clips inside of the module
             clip = max(clip, float(inside))
@@ -160,10 +188,21 @@ class ObservedOptimizer:
             sampler=sampler,
             rate=rate,
             batches=batches,
-            bounded=bounded,
+            bounded=bounded and not self._is_unclipped(),
             divisor=None if realised else divisor,
             realised=realised,
         )
+
+    def _is_unclipped(self) -> bool:
+        """Return whether the sum surely holds more than clipped gradients of what was drawn.
+
+        Ghost clipping is done by a loss of its own.  A batch that was drawn may lose records before
+        its gradients are computed, and gets no further ones.
+        """
+        if self.ghost:
+            return self._clipped == 0
+        size, whole = self._size(), self.counts_draws() and self.parts == 0 and self.poisson
+        return whole and size is not None and len(self.sizes) > 0 and size > sum(self.sizes)
 
     def _noise(self) -> tuple[float, bool]:
         """Return the standard deviation of the noise in the sum, and whether the clip adapts."""
@@ -182,7 +221,7 @@ class ObservedOptimizer:
         """Return the sampler, its rate, and whether it bounds how often a unit is drawn."""
         plan = self.plan
         if self.poisson:
-            if self.counts_draws() and self.draws == 0:
+            if (self.draws if self.counts_draws() else self._ahead) == 0:
                 return "none", 1.0, False  # a batch of another loader: nobody knows how drawn
             assert self.realised_rate is not None
             return "poisson", _public_rate(plan, self.realised_rate), True

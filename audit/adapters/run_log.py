@@ -58,6 +58,7 @@ from ...fl.log import LogWriter
 from ...fl.log.hash_chain import LOG
 from ...fl.settings.logged_tables import LOOP_TABLE
 from .epsilon_by_step import EpsilonBySteps, SpentEpsilon
+from .noise_states import NoiseStates
 from .training_plan import OBSERVER, PHASE, StepFacts, TrainingPlan, counted_of
 
 SEALED_ITEMS: Final = ("batch_sizes", "skipped")
@@ -119,7 +120,8 @@ class RunLog:
         self._asked = EpsilonBySteps(plan.delta, as_neighbours(plan.neighbours))
         drawn = randomness or Randomness("operating-system")
         self._stream = secrets.token_hex(32)
-        self._states: dict[str, int] = {}
+        self._folder = Path(folder)
+        self._states: NoiseStates | None = None
         self._shown: set[str] = set()
         described = {"plan": plan.to_json(), **(about or {})}
         if (Path(folder) / LOG).exists():
@@ -188,7 +190,8 @@ class RunLog:
         `batch_size` is sealed, as is how many draws were `skipped` since the last step.
         `noise_multiplier` and `clip` are those of this step where they differ from the plan; a
         program that sees more gives `facts`.  `state` names the state that the noise is drawn from:
-        two steps of one name drew the same noise.  The name itself is not written.
+        two steps of one name drew the same noise, in whichever process.  The name is not in the
+        log, but in a file of the folder (`noise_states`).
 
         Raises `BudgetExceeded` where the plan has no step left, and `LogBroken` where the intent
         could not be written.
@@ -267,15 +270,21 @@ class RunLog:
         self._spent += steps if planned else 0
 
     def _note(self, batch_size: int | None, skipped: int, state: str | None) -> None:
-        size, first = BYTES_PER_VALUE * self._values, self._position
+        size, new = BYTES_PER_VALUE * self._values, (self._stream, self._position)
+        stream, first = new
         if state is not None:
-            first = self._states.setdefault(state, first)
-        if first == self._position:
+            self._states = self._states or NoiseStates(self._folder)
+            stream, first = self._states.place(state, new)
+        if (stream, first) == new:
             self._position += size
+        elif stream != self._stream:
+            # The process that drew it first may not have come to the line that says so.
+            self._ranges.append(StreamRange(stream, first, first + size))
         # Ranges that join are written as one, so that a line does not grow with its steps.
-        joins = self._ranges and self._ranges[-1].last == first
+        last = self._ranges[-1] if self._ranges else None
+        joins = last is not None and (last.stream, last.last) == (stream, first)
         start = self._ranges.pop().first if joins else first
-        self._ranges.append(StreamRange(self._stream, start, first + size))
+        self._ranges.append(StreamRange(stream, start, first + size))
         self._sizes.append(batch_size)
         self._skipped += skipped
 
@@ -321,7 +330,12 @@ class RunLog:
     def pause(self) -> None:
         """Write down the steps that were made and let go of the log, for a later process."""
         self._release()
+        self._let_go()
+
+    def _let_go(self) -> None:
         self._writer.close()
+        if self._states is not None:
+            self._states.close()
 
     def close(self) -> None:
         """Write the last lines: what the plan proves, and whether all of it was made.
@@ -348,7 +362,7 @@ class RunLog:
             )
         )
         self._closed = True
-        self._writer.close()
+        self._let_go()
 
     @property
     def head(self) -> str | None:
@@ -365,7 +379,7 @@ class RunLog:
         if kind is None:
             self.close()
         else:
-            self._writer.close()
+            self._let_go()
 
 
 def _population(plan: TrainingPlan) -> Population:

@@ -23,8 +23,20 @@ from ...accountant.records import Contribution, Noise, RoundIntent, Sampling
 from ...accountant.records.facts import Unit
 from ...fl.observers.names import MODEL
 
-Sampler = Literal["poisson", "shuffled", "fixed-size", "none"]
-SAMPLERS: Final[tuple[Sampler, ...]] = ("poisson", "shuffled", "fixed-size", "none")
+Sampler = Literal["poisson", "truncated-poisson", "shuffled", "fixed-size", "none"]
+SAMPLERS: Final[tuple[Sampler, ...]] = (
+    "poisson",
+    "truncated-poisson",
+    "shuffled",
+    "fixed-size",
+    "none",
+)
+
+BY_CHANCE: Final = ("poisson", "truncated-poisson")
+"""Samplers that draw each unit by itself, with one probability."""
+
+SIZED: Final = ("fixed-size", "truncated-poisson")
+"""Samplers in which it counts how many units there are, and how many may be in a batch."""
 
 PHASE: Final = "training"
 
@@ -52,11 +64,13 @@ class TrainingPlan:
     - `clip`: the L2 norm to which the gradient of one unit is clipped.
     - `delta`, `epsilon`: the promise; epsilon None is what the plan proves.
     - `neighbours`, `unit`: what is hidden.
-    - `sampling`: how a batch is drawn: `poisson`, `shuffled` (an order, cut into batches),
-      `fixed-size` (without replacement, anew for each step) or `none` (all units, or who knows).
+    - `sampling`: how a batch is drawn: `poisson`, `truncated-poisson` (and cut at random to
+      `batch` units), `shuffled` (an order, cut into batches), `fixed-size` (without replacement,
+      anew for each step) or `none` (all units, or who knows).
     - `rate`: the probability that a unit joins a step, a public constant; `rate_source` says from
       where it is known.
     - `records`, `batch`: where these are public: the number of units, and that of a batch.
+    - `groups`: of how many groups of equal size each has its turn, and is drawn from; None for one.
     - `divisor`: what a noisy sum is divided by, a public constant; None where sums are released.
     - `steps_per_intent`: how many like steps one line of the log announces.
 
@@ -81,6 +95,7 @@ class TrainingPlan:
     rate_source: str = ""
     records: int | None = None
     batch: int | None = None
+    groups: int | None = None
     divisor: float | None = None
     steps_per_intent: int = STEPS_PER_INTENT
 
@@ -93,7 +108,7 @@ class TrainingPlan:
         validate.choice(("record", "user"), unit=self.unit)
         validate.choice(SAMPLERS, sampling=self.sampling)
         validate.count(steps_per_intent=self.steps_per_intent)
-        for name in ("records", "batch"):
+        for name in ("records", "batch", "groups"):
             if getattr(self, name) is not None:
                 validate.count(**{name: getattr(self, name)})
         if self.divisor is not None:
@@ -127,23 +142,40 @@ class TrainingPlan:
                 )
         if self.rate is not None:
             validate.positive(rate=validate.probability(rate=self.rate))
-            if self.sampling == "poisson" and not self.rate_source.strip():
+            if self.sampling in BY_CHANCE and not self.rate_source.strip():
                 raise InvalidInput(
                     "`rate_source` must say from where the rate is publicly known.",
                     "A rate that was computed from a private number of records shows it.",
                     f"Give {_RATE_EXAMPLE}.",
                 )
-        if self.sampling == "fixed-size" and (self.records is None or self.batch is None):
+        if self.sampling in SIZED and (self.records is None or self.batch is None):
             raise InvalidInput(
-                "`records` and `batch` must be given for samples of a fixed size.",
-                "How much a sample of b of n hides depends on both.",
+                f"`records` and `batch` must be given for {self.sampling} samples.",
+                "How much a sample of at most b of n units hides depends on both.",
                 "Give both, where they are public.",
+            )
+        if self.sampling == "truncated-poisson" and self.rate is None:
+            raise InvalidInput(
+                "`rate` must be given: the probability with which a unit is drawn before the cut.",
+                "How often a sample is cut follows from it.",
+                f"Give {_RATE_EXAMPLE}.",
+            )
+        if self.groups is not None and self.groups > (self.records or self.groups):
+            raise InvalidInput(
+                f"{self.records:,} units cannot be dealt to {self.groups:,} groups.",
+                "Each group has a unit at least.",
+                "Give fewer groups.",
             )
 
     @property
+    def population(self) -> int | None:
+        """How many units a draw is from: all of them, or one of the groups."""
+        return None if self.records is None else self.records // (self.groups or 1)
+
+    @property
     def sampling_rate(self) -> float:
-        """The rate of a Poisson draw; 1 for other samplers."""
-        if self.sampling != "poisson":
+        """The rate of a Poisson draw, before any cut; 1 for other samplers."""
+        if self.sampling not in BY_CHANCE:
             return 1.0
         if self.rate is not None:
             return self.rate
@@ -281,10 +313,13 @@ class StepFacts:
         if plan.sampling == "poisson":
             rate = min(1.0, self.rate * self.batches) if self.sampler == "poisson" else self.rate
             step = step if rate >= 1.0 else ev.Poisson(rate, step)
-        elif plan.sampling == "fixed-size":
+        elif plan.sampling in SIZED:
             assert plan.batch is not None
-            assert plan.records is not None
-            step = ev.FixedSize(plan.batch, plan.records, step)
+            assert plan.population is not None
+            if plan.sampling == "fixed-size":
+                step = ev.FixedSize(plan.batch, plan.population, step)
+            else:
+                step = ev.TruncatedPoisson(self.rate, plan.batch, plan.population, step)
         elif plan.sampling == "shuffled" and plan.neighbours == "add-remove":
             # Who leaves an order moves others into other batches: the sum moves twice as far.
             step = ev.Gaussian(multiplier / 2.0)
@@ -295,10 +330,12 @@ class StepFacts:
         family: Literal["gaussian", "none"] = "gaussian" if self.noise > 0.0 else "none"
         replaced = 2.0 if plan.neighbours == "replace-one" else 1.0
         poisson = self.sampler == "poisson"
+        rate = min(1.0, self.rate * self.batches) if self.sampler in BY_CHANCE else 1.0
         source: Literal["public", "released", "private"] = "private"
-        if self.bounded:
+        # Several samples that were cut, in one sum, are no such sample: nothing is proven of them.
+        if self.bounded and (self.batches == 1 or self.sampler != "truncated-poisson"):
             source = "released" if self.released else "public"
-        public_size = self.sampler == "fixed-size" or plan.neighbours != "add-remove"
+        public_size = self.sampler in SIZED or plan.neighbours != "add-remove"
         return RoundIntent(
             number,
             self.phase,
@@ -309,13 +346,18 @@ class StepFacts:
             sampling=Sampling(
                 self.sampler,
                 plan.unit,
-                min(1.0, self.rate * self.batches) if poisson else 1.0,
+                rate,
                 "nobody" if self.sampler == "none" else "server",
                 batch=plan.batch if public_size and not poisson else None,
-                population=plan.records if public_size and not poisson else None,
+                population=plan.population if public_size and not poisson else None,
                 moves_others=True if self.sampler == "shuffled" else None,
             ),
         )
+
+
+def unknown_draw(plan: TrainingPlan) -> Sampler:
+    """Return what is said of a draw that nobody knows: it hides nothing, and may move others."""
+    return "shuffled" if plan.neighbours == "add-remove" else "none"
 
 
 def as_planned(value: float, planned: float) -> float:
@@ -326,7 +368,8 @@ def as_planned(value: float, planned: float) -> float:
 def counted_of(step: ev.Event) -> tuple[float, float]:
     """Return noise multiplier and rate of the event of a step that an intent announced."""
     rate = step.rate if isinstance(step, ev.Poisson) else 1.0
-    noisy = step.event if isinstance(step, (ev.Poisson, ev.FixedSize)) else step
+    sampled = (ev.Poisson, ev.FixedSize, ev.TruncatedPoisson)
+    noisy = step.event if isinstance(step, sampled) else step
     return (noisy.noise_multiplier if isinstance(noisy, ev.Gaussian) else 0.0), rate
 
 

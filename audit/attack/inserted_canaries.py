@@ -7,7 +7,7 @@ as were made.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -35,9 +35,20 @@ if TYPE_CHECKING:
 CANARY_TIERS: Final[tuple[Tier, ...]] = ("claim", "robust")
 """The tiers that canaries in a training answer."""
 
-NOTES: Final = (
+_IN_LOOP: Final = (
+    "canaries were gradients in the one training: ten times as long as the clip, drawn without "
+    "the loop's own sampler, which is not tested, clipped by the loop, and seen in its noisy sums"
+)
+_BY_OPTIMIZER: Final = (
     "canaries were gradients in the one training: ten times as long as the clip, drawn by the "
-    "loader, clipped by the optimizer, and seen in the sums that it stepped with",
+    "loader, clipped by the optimizer, and seen in the sums that it stepped with"
+)
+_IN_PROCESSES: Final = (
+    "canaries were gradients in one of several processes: ten times as long as the clip, drawn by "
+    "the rate of its sampler, which is not tested, clipped by its optimizer, and seen in the sum "
+    "of all processes"
+)
+NOTES: Final = (
     "one fair coin for each, from the operating system, committed to in the first line",
     "the sensitivity and epsilon are those of the plan, since coins and not data decide who is in; "
     "the divisor is the plan's, so that canaries add to the mean",
@@ -84,8 +95,15 @@ def seen_in_training(folder: Path, ledger: Ledger) -> CanaryRehearsal:
         shift=1.0 / plan.noise_multiplier,
         rate=plan.sampling_rate,
         groups=np.full(len(coins), -1),
-        note=NOTES,
+        note=(_drawn(opened.system, table), *NOTES),
     )
+
+
+def _drawn(system: str, table: Mapping[str, object]) -> str:
+    """Return by what canaries were drawn and clipped, as the first line has it."""
+    if system != "opacus":
+        return _IN_LOOP
+    return _BY_OPTIMIZER if table.get("world_size", 1) == 1 else _IN_PROCESSES
 
 
 def _require_promised(plan: TrainingPlan, opened: RunOpen) -> None:

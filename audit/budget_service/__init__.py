@@ -16,13 +16,14 @@ The other ledger of this floor, `audit.ledger`, is what a run's log says of its 
   lock, written in groups.
 - `pricer`, `pricing_process`, `stating`: prices of strangers' events, in processes that can be
   ended; events for another unit.
-- `owners`, `limits`, `tokens`, `names`, `terms`: data sets, caps, freezing, shares, tokens, and
-  what is promised of whom.
+- `owners`, `limits`, `daily_limits`, `tokens`, `names`, `terms`: data sets, caps, freezing, shares,
+  what a holder may claim in a day, tokens, and what is promised of whom.
 - `balances`, `database`, `database_file`, `tables`, `versions/`: balances in whole units, and how
   they are stored.
-- `signer`, `witness`, `rotation`, `audited`, `replayed`, `replayed_fields`: heads and receipts, who
-  keeps them, key changes, and audits of an exported history.
+- `signer`, `witness`, `rotation`, `audited`, `audit_limits`, `replayed`, `replayed_fields`: heads
+  and receipts, who keeps them, key changes, and audits of an exported history.
 - `restoring`, `restored_gap`, `startup_check`, `startup_rows`: a database restored from a backup,
   and checks before anything is served.
-- `slow_senders`: connections whose requests do not come.
+- `slow_senders`, `large_bodies`: connections whose requests do not come, and bodies that take long
+  to be read.
 """

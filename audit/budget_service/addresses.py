@@ -23,7 +23,10 @@ Handler = Callable[["AuthorisedRequest"], Awaitable[Any]]
 
 @dataclass(frozen=True)
 class AuthorisedRequest:
-    """A request of somebody who may make it."""
+    """A request of somebody who may make it.
+
+    `compute` returns what a function returns that takes longer for a larger body.
+    """
 
     service: LedgerService
     actor: Actor
@@ -31,6 +34,7 @@ class AuthorisedRequest:
     path: Mapping[str, str]
     query: Mapping[str, str]
     key: str | None
+    compute: Callable[..., Awaitable[Any]]
 
 
 @dataclass(frozen=True)

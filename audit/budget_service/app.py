@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
 from typing import Final
 
 from fastapi import FastAPI, Request, Response
@@ -18,8 +19,9 @@ from .claim_addresses import CLAIM_ADDRESSES
 from .claims import Actor
 from .data_set_addresses import DATA_SET_ADDRESSES
 from .description import COMPONENTS, answers, described, response_class
+from .large_bodies import LargeBodies, at_once
 from .names import Refusal
-from .problems import answered, body_of, problem
+from .problems import Computing, answered, body_of, problem
 from .service import LedgerService
 from .tokens import unauthorised
 
@@ -65,11 +67,11 @@ def application(service: LedgerService) -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
     )
-    valid = _Tokens(service)
+    valid, large = _Tokens(service), LargeBodies()
     for address in (*DATA_SET_ADDRESSES, *CLAIM_ADDRESSES):
         app.add_api_route(
             address.path,
-            _endpoint(service, valid, address),
+            _endpoint(service, valid, large, address),
             methods=[address.method],
             status_code=address.status,
             summary=address.says,
@@ -111,7 +113,7 @@ def _allowed(app: FastAPI, request: Request) -> list[str]:
 
 
 def _endpoint(
-    service: LedgerService, valid: _Tokens, address: Address
+    service: LedgerService, valid: _Tokens, large: LargeBodies, address: Address
 ) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         try:
@@ -130,11 +132,21 @@ def _endpoint(
             key = request.headers.get("idempotency-key")
             if key is not None and not (1 <= len(key) <= 200 and key.isprintable()):
                 raise Refusal(422, "key", "Idempotency-Key has 1 to 200 printable characters.")
-            body = {} if address.method in ("GET", "DELETE") else await body_of(request)
-            asked = AuthorisedRequest(
-                service, actor, body, request.path_params, request.query_params, key
-            )
-            answer = await address.handler(asked)
+            with ExitStack() as turns:
+                computing: list[Computing] = []
+
+                def when_large() -> Computing:
+                    turns.enter_context(large.turn(actor.holder))
+                    computing.append(large.apart)
+                    return large.apart
+
+                has_body = address.method not in ("GET", "DELETE")
+                body = await body_of(request, when_large) if has_body else {}
+                compute = computing[0] if computing else at_once
+                asked = AuthorisedRequest(
+                    service, actor, body, request.path_params, request.query_params, key, compute
+                )
+                answer = await address.handler(asked)
         except Exception as error:
             # An error of the service's own shows nothing: its text may quote what was sent.
             return answered(error)

@@ -9,7 +9,7 @@ found: every verdict says what it was held against.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -17,13 +17,14 @@ from typing import Any, Final
 from ...accountant.decoding import parsed_json
 from ...accountant.errors import InvalidInput, PrivplanError
 from ...fl.log.hash_chain import CHAIN, START, chained, is_hash
+from .audit_limits import AuditLimits, AuditWork, memory_of_audit
 from .balances import Vector, texts
 from .replayed import Contradiction, ReplayedHistory
 from .signer import SignedStatement
 from .terms import epsilon_of
 
-MAX_LINE_BYTES: Final = 2**22
-"""Most bytes of an entry that are read."""
+MAX_STATEMENT_BYTES: Final = 2**22
+"""Most bytes of a head or a receipt that are read."""
 
 
 @dataclass(frozen=True)
@@ -84,11 +85,15 @@ def audit_history(
     head: str | SignedStatement | None = None,
     receipts: Sequence[SignedStatement] = (),
     key: str | None = None,
+    after: Callable[[bytes, ReplayedHistory], None] | None = None,
+    limits: AuditLimits | None = None,
 ) -> LedgerAudit:
     """Return what a history of one data set says, held against what was kept elsewhere.
 
     `head` is a hash in hex, or a signed head; `key` a public key in hex: it, or one to which it
-    handed over, must have signed one of them.  `InvalidInput` for what is no key.
+    handed over, must have signed one of them.  `after` is told each good line, and what the data
+    set is after it.  `InvalidInput` for what is no key, and where the audit takes more than
+    `limits` allow.
     """
     if key is not None and not is_hash(key):
         raise InvalidInput(
@@ -104,20 +109,25 @@ def audit_history(
     kept = [*receipts, *([head] if isinstance(head, SignedStatement) else [])]
     pending = list(kept)
     lost: list[SignedStatement] = []
-    for line in listed:
-        try:
-            prev = taken(line, seq, prev, replayed)
-            for signed in [each for each in pending if each.statement.seq == seq]:
-                pending.remove(signed)
-                if signed.statement.hash != prev:
-                    lost.append(signed)  # a later entry may acknowledge that it was lost
-                else:
-                    _require_agreement(signed, replayed)
-        except Contradiction as error:
-            problem, entry = str(error), seq
-            break
-        anchored = anchored or prev == head
-        seq += 1
+    work = AuditWork(limits or AuditLimits())
+    with memory_of_audit():
+        for line in listed:
+            work.require_within(seq, len(replayed.limited))
+            try:
+                prev = taken(line, seq, prev, replayed)
+                for signed in [each for each in pending if each.statement.seq == seq]:
+                    pending.remove(signed)
+                    if signed.statement.hash != prev:
+                        lost.append(signed)  # a later entry may acknowledge that it was lost
+                    else:
+                        _require_agreement(signed, replayed)
+            except Contradiction as error:
+                problem, entry = str(error), seq
+                break
+            anchored = anchored or prev == head
+            seq += 1
+            if after is not None:
+                after(line, replayed)
     if problem is None:
         problem, entry = _unmet(replayed, lost, pending, anchored=anchored)
         if problem is None and key is not None:
@@ -267,7 +277,7 @@ def statement_in(path: str | Path) -> SignedStatement:
     from ...accountant.regular_file import regular_content
 
     try:
-        source = parsed_json(regular_content(path, MAX_LINE_BYTES))
+        source = parsed_json(regular_content(path, MAX_STATEMENT_BYTES))
     except (OSError, ValueError):
         raise InvalidInput(
             f"{path} holds no head and no receipt.",
@@ -284,17 +294,4 @@ def head_of(given: str) -> str | SignedStatement:
     return text if is_hash(text) else statement_in(given)
 
 
-def exported_lines(path: str | Path) -> list[bytes]:
-    """Return the lines of an exported history; `InvalidInput` for a file that cannot be read."""
-    try:
-        with Path(path).open("rb") as file:
-            return [line for line in file if line.strip()]
-    except OSError as error:
-        raise InvalidInput(
-            f"{path} cannot be read: {error.strerror}.",
-            "It is the history of a data set, one entry a line.",
-            "Export it: privplan ledger export URL NAME --out FILE",
-        ) from None
-
-
-__all__ = ["LedgerAudit", "audit_history", "exported_lines", "head_of", "statement_in"]
+__all__ = ["LedgerAudit", "audit_history", "head_of", "statement_in"]

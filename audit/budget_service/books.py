@@ -164,13 +164,14 @@ class Books:
         self.stage(record)
         self.write_staged(**changed)
 
-    def stage(self, record: Mapping[str, object]) -> None:
-        """Add an entry that `write_staged` writes."""
+    def stage(self, record: Mapping[str, object]) -> str:
+        """Add an entry that `write_staged` writes, and return its line."""
         at = datetime.now(UTC).isoformat(timespec="seconds")
         self.seq += 1
         line, self.head = chained({**record, "at": at}, self.seq, self.head)
         row = {"data_set_id": self.id, "seq": self.seq, "line": line, "hash": self.head}
         self._staged.append(row)
+        return line
 
     def write_staged(self, **changed: object) -> None:
         """Write the entries that were added, and what they change of the data set's row."""
@@ -181,8 +182,10 @@ class Books:
             data_sets.update().where(data_sets.c.id == self.id).values(**values)
         )
 
-    def statement(self, claim: str | None = None) -> dict[str, object]:
-        """Return the signed statement of what is spent now."""
+    def statement(
+        self, claim: str | None = None, state: str | None = None, request: str | None = None
+    ) -> dict[str, object]:
+        """Return the signed statement of what is spent now, and of how far a claim is."""
         said = Statement(
             self.name,
             self.seq,
@@ -192,6 +195,8 @@ class Books:
             self.certified,
             self.frozen is not None or self.behind is not None,
             claim,
+            state,
+            request,
         )
         return self.signer.sign(said).to_json()
 

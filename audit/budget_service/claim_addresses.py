@@ -30,7 +30,7 @@ _HEAD: Final = "5f" * 32
 
 async def _claim(asked: AuthorisedRequest) -> Any:
     request = claim_request(asked.body)
-    priced = asked.service.kept_price(request)
+    priced = await asked.compute(asked.service.kept_price, request)
     if priced is None:
         priced = await blocking(asked.service.priced, request, asked.actor)
     request, price = priced

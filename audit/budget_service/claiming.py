@@ -11,16 +11,19 @@ import json
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Any
 
 import sqlalchemy as sa
 
 from ...accountant.errors import PrivplanError
+from ...fl.ledger_client.receipts import request_of
 from ...fl.log.hash_chain import canonical
 from .balances import Vector, count_that_fits, part, plus, stored, texts, within
 from .books import Books
 from .claims import Actor, ClaimRequest, answer_of
+from .daily_limits import ClaimedToday, DailyLimits, claimed_today, put_claimed, today
 from .limits import analyst_of, limited_spending, new_project, project_of, put_limited
 from .names import Refusal
 from .signer import Signer
@@ -54,7 +57,10 @@ class BudgetRefusal(Refusal):
 
 
 def make_claims(
-    connection: sa.Connection, signer: Signer, asked: Sequence[PricedClaim]
+    connection: sa.Connection,
+    signer: Signer,
+    asked: Sequence[PricedClaim],
+    limits: DailyLimits | None = None,
 ) -> list[dict[str, object] | PrivplanError]:
     """Charge each claim to every block and to its project; return answers with receipts.
 
@@ -62,10 +68,13 @@ def make_claims(
     that was given, in the state that the claim has now; one that was cancelled is refused (409), as
     is one to be begun at once that has ended, and another content (422).  A claim that is refused
     stands in the list as the refusal: `BudgetRefusal` where it does not fit, of which nothing is
-    remembered.
+    remembered, and (429) where its holder has claimed what `limits` allow for a day.
     """
     books = Books.open(connection, signer, asked[0].request.data_set)
-    group = _Group(books, _earlier(connection, asked))
+    now = datetime.now(UTC)
+    holders = [each.actor.holder for each in asked]
+    claimed = claimed_today(connection, books.id, holders, today(now))
+    group = _Group(books, _earlier(connection, asked), limits or DailyLimits(), now, claimed)
     answers: list[dict[str, object] | PrivplanError] = []
     for each in asked:
         try:
@@ -97,11 +106,14 @@ class _Group:
     """What a group has read and will write.
 
     `limits` are ids and shares of projects by their names, and of holders that are limited;
-    `spending` is what each of them has spent by block.
+    `spending` is what each of them has spent by block; `claimed` what holders claimed today.
     """
 
     books: Books
     earlier: dict[tuple[str, str], tuple[str, str, str]]
+    daily: DailyLimits
+    now: datetime
+    claimed: dict[str, ClaimedToday]
     rows: list[dict[str, Any]] = field(default_factory=list)
     projects: dict[str, tuple[int, Fraction]] = field(default_factory=dict)
     analysts: dict[str, dict[int, Fraction]] = field(default_factory=dict)
@@ -133,6 +145,8 @@ class _Group:
                 rooms += [(self.spending[each][name], limit) for name in names]
         if not all(within(plus(spent, price), cap) for spent, cap in rooms):
             raise BudgetRefusal(request.data_set, price, rooms)
+        claimed = self.claimed[asked.actor.holder]
+        claimed.require_within(self.daily, request.data_set, self.now)
         limits = self._limits(request.project, asked.actor.holder, fits=True)
         for name in names:
             books.spent[name] = plus(books.spent[name], price)
@@ -152,6 +166,9 @@ class _Group:
             put_limited(books, each, {name: self.spending[each][name] for name in names})
         books.write_staged()
         books.connection.execute(claims.insert(), self.rows)
+        holders = {row["holder"] for row in self.rows}
+        claimed = {holder: self.claimed[holder] for holder in holders}
+        put_claimed(books.connection, books.id, claimed, today(self.now))
 
     def _limits(self, project: str, holder: str, *, fits: bool) -> dict[int, Fraction]:
         """Return the ids and shares that limit a claim; what they have spent is then at hand."""
@@ -192,9 +209,12 @@ class _Group:
             record["view"] = request.data_set
         if request.stated is not None:
             record |= {"stated": dict(request.stated), "derivation": list(request.derivation)}
-        books.stage(record)
-        answer = answer_of(books, claim, state, names)
+        line = books.stage(record)
+        known = request_of(request.content, asked.key)
+        answer = answer_of(books, claim, state, names, known)
         text = canonical(answer)
+        claimed = self.claimed[asked.actor.holder]
+        claimed.claims, claimed.bytes = claimed.claims + 1, claimed.bytes + len(line) + len(text)
         self.earlier[asked.actor.holder, asked.key] = (request.content, text, state)
         self.rows.append(
             {

@@ -14,7 +14,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from ...fl.log.hash_chain import canonical, digest
+from ...fl.ledger_client.receipts import content_of, request_of
+from ...fl.log.hash_chain import canonical
 from .balances import (
     Vector,
     above,
@@ -22,6 +23,7 @@ from .balances import (
     largest_spending,
     loaded,
     minus,
+    of_texts,
     plus,
     stored,
     texts,
@@ -34,7 +36,7 @@ from .limits import analyst_of, limited_spending, put_limited
 from .names import Refusal
 from .signer import Signer
 from .stating import audit_noted
-from .tables import claims
+from .tables import claims, entries
 from .terms import epsilon_of, left_of
 
 
@@ -57,10 +59,9 @@ class ClaimRequest:
     @property
     def content(self) -> str:
         """The digest of what is claimed: the same key stands for the same content only."""
-        named = None if self.blocks is None else sorted(self.blocks)
-        stated = None if self.stated is None else dict(self.stated)
-        said = [self.data_set, named, self.project, dict(self.event), self.begin, stated]
-        return digest(canonical(said))
+        return content_of(
+            self.data_set, self.blocks, self.project, self.event, self.begin, self.stated
+        )
 
 
 @dataclass(frozen=True)
@@ -85,11 +86,11 @@ def begin(connection: sa.Connection, signer: Signer, claim: str, actor: Actor) -
     """Have a claim begun: from here on it is spent, whatever becomes of it."""
     row, books = _opened(connection, signer, claim, actor)
     if row.state == "begun":
-        return answer_of(books, claim, "begun", _names(books, row))
+        return _answer(books, row, "begun")
     _require_state(row, "claimed")
     books.require_served()
     _step(books, row, {"type": "claim.begin"}, "begun", actor)
-    return answer_of(books, claim, "begun", _names(books, row))
+    return _answer(books, row, "begun")
 
 
 def cancel(
@@ -99,7 +100,7 @@ def cancel(
     row, books = _opened(connection, signer, claim, actor)
     names = _names(books, row)
     if row.state == "cancelled":
-        return answer_of(books, claim, "cancelled", names)
+        return _answer(books, row, "cancelled")
     _require_state(row, "claimed")
     if books.behind is not None:
         books.require_served()  # in the history that was lost it may have been begun
@@ -109,7 +110,7 @@ def cancel(
         spent = limited_spending(books, each, names)
         put_limited(books, each, {name: minus(spent[name], price) for name in names})
     _step(books, row, {"type": "claim.cancel"}, "cancelled", actor)
-    return answer_of(books, claim, "cancelled", names)
+    return _answer(books, row, "cancelled")
 
 
 def release(
@@ -117,13 +118,12 @@ def release(
 ) -> dict[str, object]:
     """Close a claim with the head of the log that says what was released."""
     row, books = _opened(connection, signer, claim, actor)
-    names = _names(books, row)
     if row.state == "released" and row.log_head == head:
-        return answer_of(books, claim, "released", names)
+        return _answer(books, row, "released")
     _require_state(row, "begun")
     record: dict[str, object] = {"type": "claim.release", "head": head}
     _step(books, row, record, "released", actor, log_head=head)
-    return answer_of(books, claim, "released", names)
+    return _answer(books, row, "released")
 
 
 def abandon(
@@ -132,10 +132,10 @@ def abandon(
     """Close a claim that ends without a release; it stays spent."""
     row, books = _opened(connection, signer, claim, actor)
     if row.state == "abandoned":
-        return answer_of(books, claim, "abandoned", _names(books, row))
+        return _answer(books, row, "abandoned")
     _require_state(row, "begun")
     _step(books, row, {"type": "claim.abandon"}, "abandoned", actor)
-    return answer_of(books, claim, "abandoned", _names(books, row))
+    return _answer(books, row, "abandoned")
 
 
 def audit(
@@ -150,37 +150,39 @@ def audit(
 
     `lost` is what the audited log supports.  What is above the claim is charged also where it does
     not fit, and the data set is then frozen.  A loss above the claim whose size nobody states, or
-    with an event that costs no more, freezes it too, and nothing is certified any more.  A loss
-    that is clearly above the claim is, whatever the verdict says.  So is a claim audited that was
-    abandoned, or audited before, and with `above` one that was not released; the same once more
-    changes nothing.
+    with an event that costs no more than was claimed, freezes it too, and nothing is certified any
+    more.  A loss that is clearly above the claim is, whatever the verdict says.  So is a claim
+    audited that was abandoned, or audited before, and with `above` one that was not released; the
+    same once more changes nothing, and what an earlier verdict charged is not charged again.
     """
     row, books = _opened(connection, signer, claim, actor)
-    names, claimed = _names(books, row), loaded(row.price)
+    names, paid = _names(books, row), loaded(row.price)
     if row.state not in ("begun", "released", "abandoned", "audited"):
         _require_state(row, "released")
-    difference = zero(books.terms.size) if lost is None else above(lost.price, claimed)
-    if is_clearly_above(difference, claimed):
+    difference = zero(books.terms.size) if lost is None else above(lost.price, paid)
+    if is_clearly_above(difference, paid):
         verdict = "above"
     if row.state == "begun" and verdict != "above":
         _require_state(row, "released")
-    record = _audit_record(verdict, lost, difference)
-    noted, answer = audit_noted(record), json.loads(row.answer)
+    answer = json.loads(row.answer)
+    claimed = _claimed_price(books, row.id, answer["receipt"]["seq"])
+    record = {**_audit_record(verdict, lost, difference), "claimed": texts(claimed)}
+    noted = audit_noted(record)
     earlier = answer.get("audit", {"verdict": None, "content": None})
     if earlier["content"] == noted["content"] and earlier["verdict"] in ("above", verdict):
-        return {**answer_of(books, claim, "audited", names), "audit": earlier}
+        return {**_answer(books, row, "audited"), "audit": earlier}
     _charge_above(books, row, names, difference)
     values = {
-        "price": stored(plus(claimed, difference)),
+        "price": stored(plus(paid, difference)),
         "answer": canonical({**answer, "audit": noted}),
     }
     _step(books, row, record, "audited", actor, **values)
     if not all(within(books.spent[name], books.cap) for name in names):
         books.freeze(f"claim {claim} lost more than it claimed, and more than was left", "service")
-    elif verdict == "above" and not any(difference):
+    elif verdict == "above" and not any(difference) and not _is_above(lost, claimed):
         reason = f"claim {claim} lost more than it claimed, nobody says how much"
         books.freeze(reason, "service", certifies=False)
-    return {**answer_of(books, claim, "audited", names), "audit": noted}
+    return {**_answer(books, row, "audited"), "audit": noted}
 
 
 def _audit_record(verdict: str, lost: AuditedLoss | None, difference: Vector) -> dict[str, object]:
@@ -194,6 +196,19 @@ def _audit_record(verdict: str, lost: AuditedLoss | None, difference: Vector) ->
     if lost is not None and lost.stated is not None:
         record |= {"stated": dict(lost.stated), "derivation": list(lost.derivation)}
     return record
+
+
+def _claimed_price(books: Books, claim: str, seq: int) -> Vector:
+    """Return what a claim was charged when it was made: its row has what audits added as well."""
+    asked = sa.select(entries.c.line).where(entries.c.data_set_id == books.id, entries.c.seq == seq)
+    record = json.loads(books.connection.execute(asked).scalar_one())
+    if (record["type"], record["claim"]) != ("claim", claim):
+        raise ValueError("the answer of a claim names an entry that is not its own")
+    return of_texts(record["price"], books.terms.size)
+
+
+def _is_above(lost: AuditedLoss | None, claimed: Vector) -> bool:
+    return lost is not None and any(above(lost.price, claimed))
 
 
 def _charge_above(books: Books, row: sa.Row[Any], names: Sequence[str], difference: Vector) -> None:
@@ -271,7 +286,15 @@ def _names(books: Books, row: sa.Row[Any]) -> tuple[str, ...]:
     return tuple(names[number] for number in json.loads(row.block_ids))
 
 
-def answer_of(books: Books, claim: str, state: str, names: Sequence[str]) -> dict[str, object]:
+def _answer(books: Books, row: sa.Row[Any], state: str) -> dict[str, object]:
+    """Return what whoever took a step is told; `row` is the claim as it was before."""
+    return answer_of(books, row.id, state, _names(books, row), request_of(row.content, row.key))
+
+
+def answer_of(
+    books: Books, claim: str, state: str, names: Sequence[str], request: str
+) -> dict[str, object]:
+    """Return what is told of a claim, with the receipt."""
     spent = largest_spending([books.spent[name] for name in names], books.cap)
     epsilon = epsilon_of(books.terms, spent)
     return {
@@ -279,5 +302,5 @@ def answer_of(books: Books, claim: str, state: str, names: Sequence[str]) -> dic
         "state": state,
         "spent": {"epsilon": epsilon, "delta": books.terms.delta},
         "left": {"epsilon": left_of(books.epsilon, epsilon), "delta": books.terms.delta},
-        "receipt": books.statement(claim),
+        "receipt": books.statement(claim, state, request),
     }

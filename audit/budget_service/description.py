@@ -135,7 +135,7 @@ _CLAIM: Final = {
     "state": "begun",
     "spent": _LOSS,
     "left": {"epsilon": 6.65, "delta": 1e-6},
-    "receipt": {**_SIGNED, "claim": _ID},
+    "receipt": {**_SIGNED, "claim": _ID, "state": "begun", "request": "5f" * 32},
 }
 _SHOWN: Final = {
     "name": "ward",

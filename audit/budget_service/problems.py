@@ -6,7 +6,8 @@ No answer and no log shows a token, an address of a database, or what a library 
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeAlias
 
 from fastapi import Request
 from fastapi.responses import JSONResponse
@@ -14,12 +15,16 @@ from fastapi.responses import JSONResponse
 from ...accountant.decoding import parsed_json
 from ...accountant.errors import InvalidInput, PrivplanError, Unsupported
 from .database import StoreFailed
+from .large_bodies import LARGE_BYTES, at_once
 from .names import Refusal
 
 MAX_BODY_BYTES: Final = 2**20
 MAX_NESTING: Final = 64
 BODY_SECONDS: Final = 20.0
 """How long a body may take to come."""
+
+Computing: TypeAlias = Callable[..., Awaitable[Any]]
+"""Returns what a function returns, computed at once or elsewhere."""
 
 PROBLEM: Final = "application/problem+json"
 
@@ -48,7 +53,7 @@ def problem(
     }
     headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
     if status in (429, 503):
-        headers["Retry-After"] = "1"
+        headers["Retry-After"] = str(content.get("retry_after", 1))
     return JSONResponse(content, status, headers, media_type=PROBLEM)
 
 
@@ -64,19 +69,23 @@ def _kind(error: Exception) -> tuple[int, str, dict[str, Any]]:
     return 500, "error", {}
 
 
-async def body_of(request: Request) -> dict[str, Any]:
+async def body_of(request: Request, when_large: Callable[[], Computing]) -> dict[str, Any]:
     """Return the JSON object of a request's body.
 
+    `when_large` is called as soon as there is more of it than is parsed at once, and says where it
+    is parsed.
     Raises `Refusal` (413) above 1 MB, and `InvalidInput` for what is no object, or nested deeper
     than 64 levels.
     """
     try:
         async with asyncio.timeout(BODY_SECONDS):
-            data = await _limited(request)
+            data, compute = await _limited(request, when_large)
     except TimeoutError:
         raise Refusal(408, "slow", f"The body did not come within {BODY_SECONDS:g} s.") from None
-    if not data:
-        return {}
+    return await compute(_parsed, data) if data else {}
+
+
+def _parsed(data: bytes) -> dict[str, Any]:
     try:
         source = parsed_json(data)
     except InvalidInput:
@@ -89,10 +98,15 @@ async def body_of(request: Request) -> dict[str, Any]:
     return source
 
 
-async def _limited(request: Request) -> bytes:
+async def _limited(
+    request: Request, when_large: Callable[[], Computing]
+) -> tuple[bytes, Computing]:
     data = bytearray()
+    compute: Computing = at_once
     async for part in request.stream():
         data += part
+        if len(data) > LARGE_BYTES and compute is at_once:
+            compute = when_large()
         if len(data) > MAX_BODY_BYTES:
             raise Refusal(
                 413,
@@ -101,7 +115,7 @@ async def _limited(request: Request) -> bytes:
                 "One request must not keep the ledger from the others.",
                 "Write what repeats as `repeat`.",
             )
-    return bytes(data)
+    return bytes(data), compute
 
 
 def _require_flat(source: object) -> None:

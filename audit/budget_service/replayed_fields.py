@@ -61,6 +61,9 @@ def text_in(source: object) -> str:
     return source
 
 
+_AGAIN_SECONDS: Final = 0.2
+
+
 class _Interruption(BaseException):
     """Passes through what catches every `Exception`."""
 
@@ -83,7 +86,8 @@ def ended_after(seconds: float) -> Iterator[None]:
         raise _Interruption
 
     before = signal.signal(signal.SIGVTALRM, end)
-    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    # Again and again: what is raised where an object is finalised goes no further.
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds, _AGAIN_SECONDS)
     try:
         yield
     except _Interruption:

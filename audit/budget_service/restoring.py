@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Final, TypeAlias
+from weakref import WeakKeyDictionary
 
 import sqlalchemy as sa
 
@@ -29,6 +30,11 @@ from .restored_gap import CHARGED, COUNTED, covered, gap, parted, refunds, too_f
 from .signer import SignedStatement, Signer, Statement
 from .tables import claims, entries, presented
 
+_Rotations: TypeAlias = dict[tuple[str, tuple[str, ...]], tuple[int, ...]]
+
+_rotated: Final[WeakKeyDictionary[sa.Engine, _Rotations]] = WeakKeyDictionary()
+"""Numbers of entries, by the data set and its keys, for each open database."""
+
 
 def present(
     connection: sa.Connection, signer: Signer, name: str, source: object
@@ -45,7 +51,10 @@ def present(
             "Give the head or the receipt as it was received.",
         )
     _require_key_of_then(books, signed)
-    return {"agrees": _held(books, signed), "frozen": books.behind or books.frozen}
+    agrees = _entry_hash(connection, books, signed.statement.seq) == signed.statement.hash
+    if not agrees:
+        _keep(books, signed)
+    return {"agrees": agrees, "frozen": books.behind or books.frozen}
 
 
 def acknowledge(
@@ -161,40 +170,30 @@ def hold_witnessed(
     return list(dict.fromkeys(behind))
 
 
-def _held(books: Books, signed: SignedStatement) -> bool:
-    """Return whether the history has the statement's entry; else keep it, and mark the data set."""
+def _keep(books: Books, signed: SignedStatement) -> None:
+    """Keep a statement of another history, and mark the data set, unless both were done before."""
     said, connection = signed.statement, books.connection
-    if _entry_hash(connection, books, said.seq) == said.hash:
-        return True
     kept = list(connection.execute(_of(books)))
     if any((row.seq, row.hash) == (said.seq, said.hash) for row in kept):
-        return False
+        return
     # Another one of a history that was charged, by the word of an owner; else it is charged itself.
     counted = [_statement(row) for row in kept if row.acknowledged == COUNTED]
     acknowledged = [_statement(row) for row in kept if row.acknowledged]
     if counted and covered(said, counted) and not parted(said, acknowledged):
-        return False
+        return
     values: dict[str, Any] = {"data_set_id": books.id, "seq": said.seq, "hash": said.hash}
     text = json.dumps(signed.to_json())
     connection.execute(presented.insert(), {**values, "statement": text, "acknowledged": 0})
     books.behind = books.behind or f"entry {said.seq} of its history was seen, and is not in it"
     record = {"type": "behind", "seen": said.seq, "seen_hash": said.hash}
     books.append(record, behind=books.behind)
-    return False
 
 
 def _require_key_of_then(books: Books, signed: SignedStatement) -> None:
     """Raise `Refusal` where a key signed that had named its successor before that entry."""
     if signed.key == books.keys[-1]:
         return
-    handed_over = 0
-    asked = sa.select(entries.c.line).where(
-        entries.c.data_set_id == books.id,
-        entries.c.seq <= signed.statement.seq,
-        entries.c.line.contains('"type":"key.rotate"', autoescape=True),
-    )
-    for line in books.connection.execute(asked).scalars():
-        handed_over += json.loads(line)["type"] == "key.rotate"
+    handed_over = sum(seq <= signed.statement.seq for seq in _rotations(books))
     if signed.key not in books.keys[handed_over:]:
         raise Refusal(
             422,
@@ -203,6 +202,23 @@ def _require_key_of_then(books: Books, signed: SignedStatement) -> None:
             "Whoever has an old key must not say what was spent since.",
             "Give a statement of the time when the key was in use.",
         )
+
+
+def _rotations(books: Books) -> tuple[int, ...]:
+    """Return at which entries the keys of a history handed over.
+
+    It takes a look at the whole history, and anybody may ask, so it is looked up once for each key.
+    """
+    known = _rotated.setdefault(books.connection.engine, {})
+    if (books.name, books.keys) not in known:
+        asked = sa.select(entries.c.seq, entries.c.line).where(
+            entries.c.data_set_id == books.id,
+            entries.c.line.contains('"type":"key.rotate"', autoescape=True),
+        )
+        rows = books.connection.execute(asked.order_by(entries.c.seq))
+        rotations = [row.seq for row in rows if json.loads(row.line)["type"] == "key.rotate"]
+        known[books.name, books.keys] = tuple(rotations)
+    return known[books.name, books.keys]
 
 
 def _first_behind(connection: sa.Connection, books: Books) -> int:

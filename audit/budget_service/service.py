@@ -18,6 +18,7 @@ from .balances import Vector
 from .books import Books, no_data_set, terms_of
 from .claiming import BudgetRefusal, PricedClaim
 from .claims import Actor, ClaimRequest
+from .daily_limits import DailyLimits
 from .database import Database
 from .names import name_of, names_of
 from .pricer import PricedEvent, Pricer
@@ -41,12 +42,18 @@ class LedgerService:
     Every method that writes returns when what it did is on the disk.
     """
 
-    def __init__(self, database: Database, signer: Signer, pricer: Pricer | None = None) -> None:
+    def __init__(
+        self,
+        database: Database,
+        signer: Signer,
+        pricer: Pricer | None = None,
+        limits: DailyLimits | None = None,
+    ) -> None:
         self.database, self.signer = database, signer
         # One that was given may serve others, and is left to whoever gave it.
         self._ends_pricer = pricer is None
         self.pricer = pricer or Pricer()
-        self._writer = Writer(database, signer)
+        self._writer = Writer(database, signer, limits)
         self._ids: dict[str, tuple[int, Terms]] = {}
 
     def close(self) -> None:

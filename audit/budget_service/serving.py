@@ -41,7 +41,8 @@ class ServiceOptions:
     `database` is a path or a URL, `key` the file of the private key, which is made where there is
     none.  `former_key` hands the histories over to `key`.  `owner` is issued a token of an owner.
     `witnesses` are files of `privplan ledger witness`.  `new` says that a key that exists has
-    signed no data set yet.
+    signed no data set yet.  `daily_claims` and `daily_megabytes` are what a holder may claim of a
+    data set in a day (None: the default of `daily_limits`).
     """
 
     database: str
@@ -54,6 +55,8 @@ class ServiceOptions:
     certificate: Path | None = None
     certificate_key: Path | None = None
     new: bool = False
+    daily_claims: int | None = None
+    daily_megabytes: int | None = None
 
 
 def require_packages() -> None:
@@ -110,7 +113,7 @@ def _serve(asked: ServiceOptions, announce: Announce) -> None:
     except BaseException:
         database.close()
         raise
-    service = LedgerService(database, signer)
+    service = LedgerService(database, signer, limits=_limits(asked))
     try:
         said: dict[str, Any] = {"tokens": {}, "key": signer.public, "behind": behind}
         said["unchecked"] = unchecked
@@ -121,6 +124,18 @@ def _serve(asked: ServiceOptions, announce: Announce) -> None:
         _answer(service, asked, said, announce)
     finally:
         service.close()
+
+
+def _limits(asked: ServiceOptions) -> Any:
+    from .audit_limits import MEGABYTE
+    from .daily_limits import DailyLimits
+
+    usual = DailyLimits()
+    megabytes = asked.daily_megabytes
+    return DailyLimits(
+        usual.claims if asked.daily_claims is None else asked.daily_claims,
+        usual.bytes if megabytes is None else megabytes * MEGABYTE,
+    )
 
 
 def demo(port: int, announce: Announce) -> None:

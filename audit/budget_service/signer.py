@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from ...accountant.errors import InvalidInput
 from ...accountant.nearest_names import require_fields
+from ...fl.ledger_client.receipts import STATEMENT_PREFIX, signature_holds
 from ...fl.log.hash_chain import canonical, is_hash
 from ...fl.log.signing import require_library
 from .balances import Vector, of_texts, texts
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 FORMAT: Final = "privplan-ledger/1"
 
-_STATEMENT: Final = b"privplan-ledger/1 statement\n"
 _ROTATION: Final = b"privplan-ledger/1 next key\n"
 """Domain separation: prefixed to what is signed, so that no other signature by the key fits."""
 
@@ -31,11 +31,15 @@ MAX_SIZE: Final = 32
 """Most numbers of a vector that is read."""
 
 
+_OF_CLAIM: Final = ("state", "request")
+
+
 @dataclass(frozen=True)
 class Statement:
     """What a data set had spent after entry `seq`, whose hash is `hash`.
 
-    `claim` is the claim that the entry is about; None in a head.
+    `claim` is the claim that the entry is about, `state` its state then, and `request` the digest
+    of what was asked with its key; None in a head, and what older services did not sign.
     """
 
     data_set: str
@@ -46,9 +50,12 @@ class Statement:
     certified: bool
     frozen: bool
     claim: str | None = None
+    state: str | None = None
+    request: str | None = None
 
     def to_json(self) -> dict[str, object]:
         """Return the statement as it is signed; numbers of budget units are decimal strings."""
+        said = {"state": self.state, "request": self.request}
         return {
             "format": FORMAT,
             "data_set": self.data_set,
@@ -59,6 +66,7 @@ class Statement:
             "certified": self.certified,
             "frozen": self.frozen,
             "claim": self.claim,
+            **{name: value for name, value in said.items() if value is not None},
         }
 
 
@@ -89,7 +97,8 @@ class SignedStatement:
     @classmethod
     def _from_json(cls, source: Any) -> Self:
         known = ("format", "data_set", "seq", "hash", "balances", "cap", "certified", "frozen")
-        require_fields(source, (*known, "claim", "key", "signature"), "receipt", otherwise="")
+        fields = (*known, "claim", "key", "signature", *_OF_CLAIM)
+        require_fields(source, fields, "receipt", optional=_OF_CLAIM, otherwise="")
         size = len(source["cap"])
         if source["format"] != FORMAT or not is_hash(source["hash"]) or size > MAX_SIZE:
             raise ValueError
@@ -98,6 +107,8 @@ class SignedStatement:
         if any(type(source[name]) is not bool for name in ("certified", "frozen")):
             raise ValueError
         if any(not isinstance(source[name], str) for name in ("key", "signature")):
+            raise ValueError
+        if any(name in source and not isinstance(source[name], str) for name in _OF_CLAIM):
             raise ValueError
         balances = {
             name_of(block=name): of_texts(spent, size) for name, spent in source["balances"].items()
@@ -111,12 +122,13 @@ class SignedStatement:
             source["certified"],
             source["frozen"],
             None if source["claim"] is None else name_of(claim=source["claim"]),
+            *map(source.get, _OF_CLAIM),
         )
         return cls(statement, source["key"], source["signature"])
 
     def holds(self, keys: frozenset[str]) -> bool:
         """Return whether one of these public keys, in hex, signed the statement."""
-        message = _STATEMENT + canonical(self.statement.to_json()).encode("ascii")
+        message = STATEMENT_PREFIX + canonical(self.statement.to_json()).encode("ascii")
         return self.key in keys and signature_holds(self.key, self.signature, message)
 
 
@@ -135,7 +147,7 @@ class Signer:
 
     def sign(self, statement: Statement) -> SignedStatement:
         """Return the statement with its signature."""
-        message = _STATEMENT + canonical(statement.to_json()).encode("ascii")
+        message = STATEMENT_PREFIX + canonical(statement.to_json()).encode("ascii")
         return SignedStatement(statement, self.public, self._key.sign(message).hex())
 
     def hand_over(self, data_set: str, prev: str, key: str) -> str:
@@ -146,16 +158,3 @@ class Signer:
 def rotation_message(data_set: str, prev: str, key: str) -> bytes:
     """Return what the old key signs: the data set, the hash before, and the new public key."""
     return _ROTATION + canonical([data_set, prev, key]).encode("ascii")
-
-
-def signature_holds(key: str, signature: str, message: bytes) -> bool:
-    """Return whether a signature by a public key, both in hex, is one of this message."""
-    library = require_library()
-    from cryptography.exceptions import InvalidSignature
-
-    try:
-        public = library.Ed25519PublicKey.from_public_bytes(bytes.fromhex(key))
-        public.verify(bytes.fromhex(signature), message)
-    except (InvalidSignature, ValueError):
-        return False
-    return True

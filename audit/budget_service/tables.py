@@ -130,4 +130,15 @@ presented = Table(
     UniqueConstraint("data_set_id", "seq", "hash"),
 )
 
+daily_claims = Table(
+    "daily_claim",
+    metadata,
+    Column("data_set_id", ForeignKey("data_set.id"), primary_key=True),
+    Column("holder", Text, primary_key=True),
+    # Of UTC; what was claimed on another day counts no more.
+    Column("day", Text, nullable=False),
+    Column("claims", BigInteger, nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+)
+
 Index("claim_by_data_set", claims.c.data_set_id, claims.c.state)

@@ -18,13 +18,15 @@ from ...accountant.decoding import parsed_json
 from ...accountant.errors import InvalidInput, PrivplanError
 from ...accountant.regular_file import regular_content
 from ...fl.ledger_client.connection import Connection
+from ...fl.ledger_client.receipts import signature_holds
 from ...fl.log.hash_chain import CHAIN, chained
+from .audit_limits import MEGABYTE, AuditLimits
 from .audited import audit_history
 from .names import name_of
-from .signer import SignedStatement, rotation_message, signature_holds
+from .signer import SignedStatement, rotation_message
 
 MAX_HEADS: Final = 32
-"""How many heads of a data set are kept: an older one bounds what a restored backup forgot."""
+"""Most heads of a data set that are kept: an older one bounds what a restored backup forgot."""
 
 MAX_STATE_BYTES: Final = 2**26
 
@@ -131,9 +133,11 @@ def _acknowledged(
     if last is None:
         return False
     lines: list[bytes] = []
+    size, most = 0, AuditLimits().megabytes * MEGABYTE
     while len(lines) <= head.statement.seq:
         text = connection.text(f"/v1/data-sets/{name}/entries?first={len(lines)}")
-        if not text:
+        size += len(text)
+        if not text or size > most:
             return False
         lines += [f"{line}\n".encode() for line in text.splitlines()]
     whole = lines[: head.statement.seq + 1]
@@ -161,12 +165,30 @@ def _state(path: Path, *, needed: bool = False) -> dict[str, list[SignedStatemen
         ) from None
 
 
+def _text(kept: Mapping[str, list[SignedStatement]]) -> str:
+    """Return the state as it is written: with fewer heads of each data set where it has no room."""
+    most = MAX_HEADS
+    while True:
+        heads = {name: [each.to_json() for each in listed[-most:]] for name, listed in kept.items()}
+        text = json.dumps({"format": "privplan-witness/1", "heads": heads})
+        if len(text) <= MAX_STATE_BYTES:
+            return text
+        if most == 1:
+            raise InvalidInput(
+                f"The newest heads of {len(kept):,} data sets have more than "
+                f"{MAX_STATE_BYTES // 2**20} MB.",
+                "A state that is larger could not be read again.",
+                "Keep some of them in another --state: --data-set NAME, again for each.",
+            )
+        most //= 2
+
+
 def _write(path: Path, kept: Mapping[str, list[SignedStatement]]) -> None:
-    heads = {name: [each.to_json() for each in listed] for name, listed in kept.items()}
+    text = _text(kept)
     new = path.with_name(path.name + ".new")
     try:
         with new.open("w", encoding="ascii") as file:
-            json.dump({"format": "privplan-witness/1", "heads": heads}, file)
+            file.write(text)
             file.flush()
             os.fsync(file.fileno())
         new.replace(path)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from .claiming import PricedClaim, make_claims
+from .daily_limits import DailyLimits
 from .database import Database, Operation, StoreFailed
 from .signer import Signer
 
@@ -34,8 +35,10 @@ class _WaitingOperation:
 class Writer:
     """The thread that writes; `close` lets it finish what was submitted."""
 
-    def __init__(self, database: Database, signer: Signer) -> None:
-        self._database, self._signer = database, signer
+    def __init__(
+        self, database: Database, signer: Signer, limits: DailyLimits | None = None
+    ) -> None:
+        self._database, self._signer, self._limits = database, signer, limits
         self._waiting: queue.SimpleQueue[_WaitingOperation | None] = queue.SimpleQueue()
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="ledger-writer", daemon=True)
@@ -110,7 +113,7 @@ class Writer:
         if waited[0].operation is not None:
             return waited[0].operation
         asked = [each.claim for each in waited if each.claim is not None]
-        return lambda connection: make_claims(connection, self._signer, asked)
+        return lambda connection: make_claims(connection, self._signer, asked, self._limits)
 
 
 def _parts(group: list[_WaitingOperation]) -> list[list[_WaitingOperation]]:

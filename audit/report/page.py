@@ -6,15 +6,13 @@ Every text of the log is escaped by the template, and the page may load and run 
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from importlib.resources import files
 from typing import Final, TypeAlias
 
-from ...accountant.errors import MissingExtra, PrivplanError
+from ...accountant.errors import PrivplanError
 from ...accountant.neighbours import UNIT_WORDS
 from ...accountant.risk.sentence import USUAL_FPR, attack_sentence, tpr_at
 from ...accountant.risk.trade_off import TradeOff, trade_off
@@ -25,16 +23,12 @@ from ...fl.settings.logged_tables import list_of_users, users_are_private
 from ..measurement import ANY_MECHANISM, NOT_PROOF, Measurement, one_in, unusual
 from . import figures
 from .run_facts import RunFacts, contradicts
+from .template import filled
 
 TEMPLATE: Final = "page.html.j2"
 
 MAX_RESULTS_SHOWN: Final = 60
 """Most results that the page shows."""
-
-_UNSHOWN: Final = re.compile(
-    "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u200b-\\u200f\\u202a-\\u202e\\u2060-\\u2069\\ud800-\\udfff]"
-)
-"""Characters that are replaced: controls, marks of direction, and lone surrogates."""
 
 TIER_QUESTIONS: Final[Mapping[str, str]] = {
     "claim": "Is this mechanism no weaker than the one that is claimed?",
@@ -70,20 +64,9 @@ def render(facts: RunFacts) -> str:
 
     Raises `MissingExtra` where jinja2 or matplotlib is absent.
     """
-    try:
-        from jinja2 import Environment, StrictUndefined
-    except ImportError:
-        raise MissingExtra(
-            "A report needs the package jinja2, which is not installed.",
-            "It fills the page.",
-            'Install the extra: pip install "privplan[report]".',
-        ) from None
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    source = files(__package__).joinpath(TEMPLATE).read_text(encoding="utf-8")
     shown = _shown_of(facts)
-    page = environment.from_string(source).render(
+    return filled(
+        TEMPLATE,
         run=facts.opened,
         budget=facts.budget,
         unit=_unit(facts),
@@ -124,7 +107,6 @@ def render(facts: RunFacts) -> str:
         ),
         four_digits=_four_digits,
     )
-    return _UNSHOWN.sub("\ufffd", page)
 
 
 def _four_digits(value: str) -> str:

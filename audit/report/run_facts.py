@@ -37,10 +37,14 @@ MIN_SPENDING_POINTS: Final = 4
 
 @dataclass(frozen=True)
 class SpendingPoint:
-    """The upper end of epsilon that the log supports after `rounds` of its rounds."""
+    """The upper end of epsilon that the log supports after `rounds` of its rounds.
+
+    `lower` is the other end: nothing below it is true of the run.
+    """
 
     rounds: int
     epsilon: float
+    lower: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +129,7 @@ def read(
             chain_of(verified),
             surroundings=folder_facts(folder, ledger, entries, verified),
         ),
-        course=_course(ledger),
+        course=course_of(ledger),
         event=evidence.composed(ledger.opened.claim.observer),
         evaluation=ledger.evaluations[-1][1] if ledger.evaluations else None,
         held_out=score_of(ledger),
@@ -137,7 +141,7 @@ def read(
     )
 
 
-def _course(ledger: Ledger) -> tuple[SpendingPoint, ...]:
+def course_of(ledger: Ledger) -> tuple[SpendingPoint, ...]:
     """Return what the first rounds of a log support, at up to `MAX_SPENDING_POINTS` of them."""
     observer, spent = ledger.opened.claim.observer, ledger.spent
     numbers = [intended.intent.round for intended in spent]
@@ -156,5 +160,6 @@ def _course(ledger: Ledger) -> tuple[SpendingPoint, ...]:
     for rounds in sorted({round(count * step / points) for step in range(1, points + 1)} - {0}):
         # The log as it was after these rounds: not closed yet.
         first = replace(ledger, spent=spent[: ends[rounds - 1]], closed=None)
-        course.append(SpendingPoint(rounds, Evidence.of(first).total(observer).upper))
+        total = Evidence.of(first).total(observer)
+        course.append(SpendingPoint(rounds, total.upper, total.epsilon.lower))
     return tuple(course)

@@ -10,8 +10,10 @@ import typer
 
 from ..inputs import attack_risk, options
 from ..inputs.described_run import RunOptions
+from ..inputs.plot_target import PlotOptions
 from ..inputs.request import OutputOptions, QuestionOptions, takes
 from ..terminal.output import Report
+from .doctor import naming_install_command
 
 EventPath = Annotated[
     str | None,
@@ -54,7 +56,9 @@ Curve = Annotated[
 
 
 @options.option_group
-class AccountRequest(OutputOptions, attack_risk.AttackOptions, QuestionOptions, RunOptions):
+class AccountRequest(
+    OutputOptions, PlotOptions, attack_risk.AttackOptions, QuestionOptions, RunOptions
+):
     """An event or a run, and what is asked of it."""
 
     event: EventPath = None
@@ -85,6 +89,8 @@ def account(context: typer.Context, asked: AccountRequest) -> Report:
     One line says what an attacker reaches who accuses 1 in 100 innocents, where that takes a moment
     only; --risk says more, of any event: advantage, TPR at --fpr, error at --prior, naming 1 of
     --guesses, and the Gaussian that dominates from --from-fpr on.
+
+    --plot draws delta by epsilon, and with --risk what attacks miss by whom they accuse.
     """
     from ...accountant import validate
     from ...accountant.work_limit import require_little_work
@@ -108,6 +114,8 @@ def account(context: typer.Context, asked: AccountRequest) -> Report:
         question.check_claim(group)
     if asked.curve is not None:
         require_replaceable(asked.curve)  # before anything is computed
+    with naming_install_command("plots"):
+        asked.require_plot()
     attack = asked.attack(asked.engine)
     if run is None:
         assert asked.event is not None
@@ -127,11 +135,18 @@ def account(context: typer.Context, asked: AccountRequest) -> Report:
             asked.claimed, question.given, asked.neighbours, run, released, typed
         )
         report = reports.with_verdict(report, reading)
-    if report.result.get("refused") is None and (asked.as_json or not asked.quiet):
+    risk = None
+    if report.result.get("refused") is None and (asked.as_json or not asked.quiet or asked.plot):
         if attack is not None:
-            report = reports.with_risk(report, released, question, attack)
+            risk = reports.risk_of(released, question, attack)
+            report = reports.with_risk(report, risk)
         elif not asked.as_json:
             report = reports.with_attack_sentence(report, released, question)
     if asked.curve is not None:
         report = reports.with_curve(report, released, asked.neighbours, asked.curve)
+    if asked.plot is not None and report.result.get("refused") is None:
+        from ..reports import plots
+
+        chart = plots.chart_of_event(released, question, report.result, risk)
+        report = plots.with_plot(report, chart, asked.plot)
     return report

@@ -14,6 +14,7 @@ import typer
 
 from ...fl.observers.names import observer_name
 from ..inputs import anchors, options
+from ..inputs.plot_target import PlotOptions
 from ..inputs.request import OutputOptions, takes
 from ..terminal.output import Report, plain
 from .doctor import naming_install_command
@@ -82,7 +83,7 @@ DryRun = Annotated[
 
 
 @options.option_group
-class AttackOptions(OutputOptions, anchors.AnchorOptions):
+class AttackOptions(OutputOptions, PlotOptions, anchors.AnchorOptions):
     """A run, and how it is attacked."""
 
     folder: options.Folder
@@ -126,12 +127,14 @@ def attack(_: typer.Context, asked: AttackOptions) -> Report:
     sealed sidecar), membership tells the run's own people from strangers.  What may be published is
     added to the log.  Exit code 1 if the claim is contradicted, which one honest run in 1,000 is at
     most; what is unusual leaves with 0, and a low value proves nothing.  --quiet prints the claim
-    tier's number.
+    tier's number.  --plot draws what was measured over what the log proves, without what is sealed.
     """
     from ...audit.attack import attack as attack_run
     from ...fl.running.signing_key import OPEN_KEY_WARNING, key_is_open, private_key
     from ..reports.attack import report_of
 
+    with naming_install_command("plots"):
+        asked.require_plot()
     request, sign_key = asked.request(), asked.sign_key
     key = None if sign_key is None else private_key(sign_key, "--sign-key")
     anchored = asked.expected()
@@ -145,7 +148,11 @@ def attack(_: typer.Context, asked: AttackOptions) -> Report:
     if sign_key is not None and key_is_open(sign_key):
         open_key = OPEN_KEY_WARNING.format(path=shlex.quote(str(sign_key)))
         answer = replace(answer, warnings=(*answer.warnings, open_key))
-    return answer
+    if asked.plot is None:
+        return answer
+    from ..reports import plots
+
+    return plots.with_plot(answer, plots.chart_of_attack(asked.folder, attacked_run), asked.plot)
 
 
 @contextmanager

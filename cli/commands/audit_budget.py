@@ -11,9 +11,11 @@ from ...accountant.errors import InvalidInput, counted
 from ...fl.observers.names import coalition_of, holds_part
 from ...fl.observers.words import phrase, unit_before
 from ..inputs import anchors, options
+from ..inputs.plot_target import PlotOptions
 from ..inputs.request import OutputOptions, takes
 from ..reports.run_words import study_rows
 from ..terminal.output import Report, paragraph, plain, table, wrapped
+from .doctor import naming_install_command
 
 if TYPE_CHECKING:
     from ...accountant.records import Claim
@@ -73,7 +75,7 @@ BAR_WIDTH: Final = 20
 
 
 @options.option_group
-class BudgetRequest(OutputOptions, anchors.AnchorOptions):
+class BudgetRequest(OutputOptions, PlotOptions, anchors.AnchorOptions):
     """A run, and what its budget is asked about."""
 
     folder: options.Folder
@@ -93,10 +95,12 @@ def budget(_: typer.Context, asked: BudgetRequest) -> Report:
     the observer of the claim, which the line `hides` names.  Exit code 1 if the log does not
     support its claim, exceeds --limit, or holds a hazard that is an error.  --ledger tells the
     budget ledger: what was lost above the run's claim there is charged, and where nobody can say
-    how much it was, the data set is frozen.
+    how much it was, the data set is frozen.  --plot draws epsilon by round, and the budget.
     """
     from ...audit.budget import audit_budget
 
+    with naming_install_command("plots"):
+        asked.require_plot()
     expected, claimed = asked.expected(), _claim_on_ledger(asked)
     if claimed is not None:
         expected["expected_head"] = claimed.head
@@ -108,7 +112,7 @@ def budget(_: typer.Context, asked: BudgetRequest) -> Report:
         **expected,
     )
     told = None if claimed is None else claimed.judged(asked.folder, audited)
-    return Report(
+    report = Report(
         result={**audited.to_json(), **({} if told is None else {"ledger": told.to_json()})},
         text=_text(audited, told),
         number=rounding.plain(audited.total.upper),
@@ -117,6 +121,14 @@ def budget(_: typer.Context, asked: BudgetRequest) -> Report:
         ok=audited.ok and (told is None or told.ok),
         is_verdict=True,
     )
+    # A log whose chain is broken supports nothing, and has no plot.
+    if asked.plot is None or audited.chain.bad_line is not None:
+        return report
+    from ...audit.plots.spending import SpendingCourse
+    from ..reports import plots
+
+    course = SpendingCourse.of_folder(asked.folder, **expected)
+    return plots.with_plot(report, course.chart(), asked.plot)
 
 
 def _claim_on_ledger(asked: BudgetRequest) -> AuditedClaim | None:

@@ -10,6 +10,7 @@ import typer
 
 from ..inputs import anchors, options
 from ..inputs.request import OutputOptions, takes
+from ..reports.training_log import training_log
 from ..terminal.output import Report, plain, table
 
 if TYPE_CHECKING:
@@ -70,13 +71,17 @@ def log(_: typer.Context, asked: LogRequest) -> Report:
     changed or taken away unnoticed.  Leaves with exit code 1 if a line is bad or torn, if lines
     contradict each other, their configuration or the files next to them, if no run was begun, or if
     --head, --public-key, --models or --against do not hold; that a run is not closed is no failure.
-    What each check excludes: privplan explain log.
+    What each check excludes: privplan explain log.  Of a folder of privplan.audit_model the plan's
+    head is printed too.
     """
     from ...audit.edits import edits_of
     from ...audit.edits.replay import replay
+    from ...audit.model_audits.audit_chain import is_model_audit
     from ...audit.verify import verify
 
     folder, models = asked.folder, asked.models
+    if is_model_audit(folder) and not (models or asked.against or asked.public_key):
+        return training_log(folder, anchors.normalised_head(asked.head))
     verified = verify(folder, **asked.expected())
     # Contradictions are looked for in whole chains only: a broken one is refused already.
     whole = verified.first_bad is None and verified.opened is not None

@@ -7,9 +7,11 @@ from typing import Annotated
 import typer
 
 from ..inputs import attack_risk, gram, options
+from ..inputs.plot_target import PlotOptions
 from ..inputs.request import LossOptions, OutputOptions, takes
 from ..inputs.schedule import ScheduleOptions, given_by, protected, required
 from ..terminal.output import Report
+from .doctor import naming_install_command
 
 Units = Annotated[
     int | None,
@@ -23,7 +25,12 @@ Units = Annotated[
 
 @options.option_group
 class CalibrateRequest(
-    OutputOptions, gram.GramOptions, LossOptions, ScheduleOptions, attack_risk.TargetOptions
+    OutputOptions,
+    PlotOptions,
+    gram.GramOptions,
+    LossOptions,
+    ScheduleOptions,
+    attack_risk.TargetOptions,
 ):
     """A target, and the run or the release that has to meet it."""
 
@@ -54,11 +61,18 @@ def calibrate(context: typer.Context, asked: CalibrateRequest) -> Report:
     With --release gram: the noise of a Gram matrix with label sums, released once of all data, and
     its sensitivities, for rows that are clipped to a public norm R.  It needs --dimension, and
     takes no schedule.
+
+    --plot draws the noise for the target epsilon, and for others up to four times it and a quarter
+    of it.
     """
     from ...accountant import validate
     from ...accountant.delta_checks import delta_below_half, delta_from_zero
 
     risk = attack_risk.asked_target(context, asked)
+    if asked.plot is not None and risk is not None:
+        raise _unplotted("an attack risk")
+    with naming_install_command("plots"):
+        asked.require_plot()
     epsilon = slack = 0.0
     if risk is not None:
         _refuse_with_risk(release=asked.release, units=asked.units)
@@ -76,6 +90,8 @@ def calibrate(context: typer.Context, asked: CalibrateRequest) -> Report:
     if gram.is_asked(context, asked.release):
         from ..reports.gram import GramTarget
 
+        if asked.plot is not None:
+            raise _unplotted("a release")
         if units is not None:
             units = options.checked(validate.count, units=units)
         asked.require_delta_below(slack, units, asked.unit)
@@ -101,7 +117,23 @@ def calibrate(context: typer.Context, asked: CalibrateRequest) -> Report:
     from ..reports.epsilon_noise import EpsilonPlan
 
     plan = EpsilonPlan(*run, epsilon, slack, units, whom)
-    return plan.report(brief=asked.quiet and not asked.as_json)
+    calibration = plan.solve(asked.engine)
+    report = plan.report(calibration, brief=asked.quiet and not asked.as_json)
+    if asked.plot is not None:
+        from ..reports import plots
+
+        report = plots.with_plot(report, plots.chart_of_calibration(plan, calibration), asked.plot)
+    return report
+
+
+def _unplotted(what: str) -> Exception:
+    from ...accountant.errors import InvalidInput
+
+    return InvalidInput(
+        f"--plot does not go with {what}.",
+        "It draws noise against epsilon, for a schedule.",
+        "Leave out --plot, or give --epsilon, --delta and a schedule.",
+    )
 
 
 def _refuse_with_risk(**options: object) -> None:

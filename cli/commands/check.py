@@ -7,8 +7,10 @@ from typing import Annotated
 import typer
 
 from ..inputs.options import option_group, optional
+from ..inputs.plot_target import PlotOptions
 from ..inputs.request import OutputOptions, takes
 from ..terminal.output import Report
+from .doctor import naming_install_command
 
 Files = Annotated[
     list[str] | None,
@@ -54,10 +56,17 @@ Brief = Annotated[
     bool,
     typer.Option("--brief", help="Leave out the facts, and the questions about those missing."),
 ]
+Statement = Annotated[
+    bool,
+    typer.Option(
+        "--statement",
+        help="Print a paragraph for a paper or a model card: what is proven, and on what it rests.",
+    ),
+]
 
 
 @option_group
-class CheckRequest(OutputOptions):
+class CheckRequest(OutputOptions, PlotOptions):
     """The files that describe runs, what is said with them, and how much is printed."""
 
     files: Files = None
@@ -68,6 +77,7 @@ class CheckRequest(OutputOptions):
     each: Each = False
     strict: Strict = False
     brief: Brief = False
+    statement: Statement = False
     quiet: Verdict = False
 
 
@@ -86,17 +96,24 @@ def check(_: typer.Context, asked: CheckRequest) -> Report:
     Exit code 0: the claim holds.  1: it is false, or what was said contradicts itself.  3: it is
     unproven, or cannot be verified without what is asked for.  Of several runs it is the worst: 1
     before 2 (a file that cannot be read), 2 before 3.  --quiet prints the verdict, of several runs
-    with their files.
+    with their files.  --plot draws what is claimed and what is proven, a row for each run.
     """
     from ..inputs.run_files import grouping_of
-    from ..reports.checked_runs import report_on
+    from ..reports.checked_runs import report_on, runs_in_files
 
-    return report_on(
+    with naming_install_command("plots"):
+        asked.require_plot()
+    runs = runs_in_files(
         asked.files or (),
         stated=asked.facts or (),
         claimed=asked.claimed,
         delta=asked.delta,
         grouping=grouping_of(together=asked.together, each=asked.each),
         strict=asked.strict,
-        brief=asked.brief,
     )
+    report = report_on(runs, brief=asked.brief, as_statement=asked.statement)
+    if asked.plot is None:
+        return report
+    from ..reports import plots
+
+    return plots.with_plot(report, plots.chart_of_checks(runs), asked.plot)

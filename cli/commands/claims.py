@@ -13,10 +13,12 @@ import typer
 
 from ...accountant.claims.table import SYSTEMS
 from ..inputs.options import option_group
+from ..inputs.plot_target import PlotOptions
 from ..inputs.request import OutputOptions, takes
 from ..reports import claims as claims_report
 from ..reports.claims import noise_json, noise_text, run_json, runs_text
 from ..terminal.output import Report
+from .doctor import naming_install_command
 
 if TYPE_CHECKING:
     from ...accountant.claims.table import Claim, Noise
@@ -67,7 +69,7 @@ CLAIMS_ASSUMPTIONS: Final = (
 
 
 @option_group
-class ClaimsRequest(OutputOptions):
+class ClaimsRequest(OutputOptions, PlotOptions):
     """Which systems, and whether what is missing is measured."""
 
     system: System = None
@@ -82,12 +84,15 @@ def claims(_: typer.Context, asked: ClaimsRequest) -> Report:
     bounds by privplan.  The first run takes a while and is kept.  With SYSTEM, each row says whom
     it protects, and why.  A column `measured` appears where a demonstration has been run here
     (--measure, or privplan audit demo), and small runs of the systems below it, with what an attack
-    on each measured.  --quiet prints how many claims are false or no guarantee.
+    on each measured.  --quiet prints how many claims are false or no guarantee.  --plot draws a row
+    for each claim of an epsilon.
     """
     from ...accountant.claims.table import as_system
 
+    with naming_install_command("plots"):
+        asked.require_plot()
     chosen = SYSTEMS if asked.system is None else (as_system(asked.system),)
-    rows = [claim for name in chosen for claim in _claims_of(name)]
+    rows = [claim for name in chosen for claim in claims_of(name)]
     noise = [line for name in chosen for line in _noise_of(name)]
     measured, unknown, warnings = _measured_rows(chosen, measure=asked.measure)
     runs, unknown_runs, run_warnings = _measured_runs(chosen, measure=asked.measure)
@@ -97,7 +102,7 @@ def claims(_: typer.Context, asked: ClaimsRequest) -> Report:
         max(shutil.get_terminal_size((MIN_TABLE_COLUMNS, 24)).columns, MIN_TABLE_COLUMNS),
         MAX_TABLE_COLUMNS,
     )
-    return Report(
+    report = Report(
         result={
             "rows": [
                 claims_report.row_json(claim, claims_report.measured_of(claim, measured))
@@ -120,6 +125,12 @@ def claims(_: typer.Context, asked: ClaimsRequest) -> Report:
         assumptions=CLAIMS_ASSUMPTIONS,
         warnings=warnings + run_warnings,
     )
+    if asked.plot is None:
+        return report
+    from ...audit.plots.comparisons import claims_chart
+    from ..reports import plots
+
+    return plots.with_plot(report, claims_chart([*rows, *runs]), asked.plot)
 
 
 def _measured_rows(systems: Sequence[str], *, measure: bool) -> tuple[Rows, bool, tuple[str, ...]]:
@@ -175,7 +186,8 @@ def _measured_runs(
     return results, bool(missing) and not measure, tuple(warnings)
 
 
-def _claims_of(system: str) -> tuple[Claim, ...]:
+def claims_of(system: str) -> tuple[Claim, ...]:
+    """Return the claims of one system, computed once on a machine."""
     from ...accountant.claims.table import Claim, table
     from ..cache.computed_claims import kept
 

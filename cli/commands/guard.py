@@ -11,7 +11,7 @@ import typer
 
 from ..inputs.options import option_group
 from ..inputs.request import OutputOptions, takes
-from ..terminal.output import Report, plain, table
+from ..terminal.output import Report, plain, printable, table
 from .doctor import naming_install_command
 
 if TYPE_CHECKING:
@@ -102,7 +102,8 @@ def show(_: typer.Context, asked: ShowRequest) -> Report:
     """Print what a silo agrees to when it signs a plan: in words, with the digest."""
     with naming_install_command("fl"):
         plan = _read(asked.plan)
-    rows = [(name, plain(value)) for name, value in plan.promise.items()]
+    rows = [(plain(name), plain(value)) for name, value in plan.promise.items()]
+    schema = ["", "The schema of its table:", printable(plan.schema.rstrip("\n"))]
     signed = _signed(plan)
     parties = [
         (silo.name, f"{silo.key.hex()}   {'signed' if silo.name in signed else 'not signed'}")
@@ -121,7 +122,8 @@ def show(_: typer.Context, asked: ShowRequest) -> Report:
             "\n".join(textwrap.wrap(plain(_agreement(plan)), 92)),
             "",
             "The configuration:",
-            plan.config.rstrip("\n"),
+            printable(plan.config.rstrip("\n")),
+            *(schema if plan.schema else ()),
         ]
     )
     result = {
@@ -236,6 +238,7 @@ def _serve(
             state,
             stop,
             lambda why: silo.log.write("not-carried", why=why),
+            silo.largest,
         )
     finally:
         silo.close()

@@ -12,6 +12,7 @@ import typer
 
 from ...fl.ledger_client import TOKEN_VARIABLE
 from ..inputs.options import option_group
+from ..inputs.plot_target import PlotOptions
 from ..inputs.request import OutputOptions, takes
 from ..terminal.output import Report, plain, table, wrapped
 from .doctor import naming_install_command
@@ -57,6 +58,14 @@ PublicKey = Annotated[
         show_default=False,
     ),
 ]
+LimitMegabytes = Annotated[
+    int,
+    typer.Option(metavar="N", min=1, help="Most megabytes of the file; it is kept in memory."),
+]
+LimitSeconds = Annotated[
+    float,
+    typer.Option(metavar="N", min=0.0, help="Most seconds of a processor that the audit may take."),
+]
 Url = Annotated[str, typer.Argument(metavar="URL", help="The address of the ledger.")]
 State = Annotated[
     Path, typer.Option("--state", metavar="FILE", help="Where heads are kept, on another machine.")
@@ -72,13 +81,15 @@ DataSets = Annotated[
 
 
 @option_group
-class LedgerAuditRequest(OutputOptions):
+class LedgerAuditRequest(OutputOptions, PlotOptions):
     """An exported history, and what it is held against."""
 
     export: Export
     head: HeadGiven = None
     receipt: Receipts = None
     public_key: PublicKey = None
+    limit_megabytes: LimitMegabytes = 2_000
+    limit_seconds: LimitSeconds = 900.0
 
 
 @option_group
@@ -150,23 +161,27 @@ def audit_ledger(_: typer.Context, asked: LedgerAuditRequest) -> Report:
 
     Every price, balance, cap and step is derived again, without the service.  Leaves with exit code
     1 where a line was edited, moved or taken out, where a charge is below the price of its event or
-    a cap was exceeded, and where a head or a receipt says otherwise.  --quiet prints epsilon.
+    a cap was exceeded, and where a head or a receipt says otherwise.  Where a limit is
+    reached it leaves with exit code 2, and says nothing of the history.  --quiet prints epsilon.
     """
+    with naming_install_command("plots"):
+        asked.require_plot()
     with naming_install_command("fl"):
-        from ...audit.budget_service.audited import (
-            audit_history,
-            exported_lines,
-            head_of,
-            statement_in,
-        )
+        from ...audit.budget_service.audit_limits import AuditLimits, exported_lines
+        from ...audit.budget_service.audited import audit_history, head_of, statement_in
+        from ...audit.plots.ledger_course import LedgerCourse
 
+        course = LedgerCourse()
+        limits = AuditLimits(asked.limit_megabytes, asked.limit_seconds)
         audited = audit_history(
-            exported_lines(asked.export),
+            exported_lines(asked.export, limits),
             None if asked.head is None else head_of(asked.head),
             [statement_in(file) for file in asked.receipt or ()],
             None if asked.public_key is None else asked.public_key.strip().lower(),
+            None if asked.plot is None else course.note,
+            limits,
         )
-    return Report(
+    report = Report(
         result=audited.to_json(),
         text=table(_rows(audited)),
         number=str(audited.largest),
@@ -174,6 +189,12 @@ def audit_ledger(_: typer.Context, asked: LedgerAuditRequest) -> Report:
         warnings=audited.warnings,
         ok=audited.ok,
     )
+    if asked.plot is None or not audited.entries:
+        return report
+    from ..reports import plots
+
+    course.audit = audited
+    return plots.with_plot(report, course.chart(), asked.plot)
 
 
 @takes(WitnessRequest)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..inputs import options
+from ..inputs.plot_target import PlotOptions
 from ..inputs.request import OutputOptions, keys_of, takes
 from ..terminal.output import Report
 from .doctor import naming_install_command
@@ -44,7 +45,7 @@ Cost = Annotated[
 
 
 @options.option_group
-class PlanRequest(OutputOptions):
+class PlanRequest(OutputOptions, PlotOptions):
     """A file with phases or the phase that options describe, and what is compared."""
 
     source: PlanPath = None
@@ -73,7 +74,8 @@ def plan(context: typer.Context, asked: PlanRequest) -> Report:
     a file they replace what its phases say, and --sampling draws otherwise what would be a Poisson
     sample.  Of the configuration of a run it prints what each
     observer would learn, as `privplan run --dry-run` does.  A delta of 1 / records or more is
-    refused without --accept-delta.
+    refused without --accept-delta.  --plot draws the noise of several designs, and of a single one
+    how epsilon grows with its rounds.
     """
     from ...accountant.delta_checks import require_delta_below_units
     from ..inputs.plan_design import Design, variations
@@ -82,9 +84,13 @@ def plan(context: typer.Context, asked: PlanRequest) -> Report:
 
     source = asked.source
     flags = _Flags(context, asked)
+    with naming_install_command("plots"):
+        asked.require_plot()
     # A run's configuration fixes its plan, so it is forecast and not designed.
     if source is not None and is_run(source):
         flags.refuse_with_a_run()
+        if asked.plot is not None:
+            raise _unplotted()
         with naming_install_command("fl"):
             return forecast_of(Path(source), accept_delta=asked.accept_delta)
     if source is not None:
@@ -123,7 +129,22 @@ def plan(context: typer.Context, asked: PlanRequest) -> Report:
         flags.numbers("rates", "probability") if flags.takes("rates") else (),
         flags.numbers("group_sizes", "count") if flags.takes("group_sizes") else (),
     )
-    return Comparison.of(tuple(varied)).report()
+    compared = Comparison.of(tuple(varied))
+    if asked.plot is None:
+        return compared.report()
+    from ..reports import plots
+
+    return plots.with_plot(compared.report(), plots.chart_of_designs(compared), asked.plot)
+
+
+def _unplotted() -> Exception:
+    from ...accountant.errors import InvalidInput
+
+    return InvalidInput(
+        "The file is the configuration of a run, and --plot does not go with it.",
+        "A forecast is a number for each observer; a run has a plot once it has a log.",
+        "Leave out --plot; after the run: privplan plot rounds DIR",
+    )
 
 
 @dataclass
@@ -189,23 +210,9 @@ class _Flags:
 
     def numbers(self, name: str, check: str) -> tuple[Any, ...]:
         """Return a list of numbers, each checked."""
-        from ...accountant import validate
-        from ...accountant.errors import InvalidInput
-
         flag = name.replace("_", "-")
-        read: Callable[[str], float] = int if check == "count" else float
-        try:
-            values = [read(word) for word in str(getattr(self.asked, name)).split(",")]
-        except ValueError:
-            raise InvalidInput(
-                f"`{flag}` must be numbers with commas between them; it is "
-                f"{getattr(self.asked, name)!r:.60}.",
-                "Each number is a design of the table.",
-                f"Give --{flag} 1,2 for example.",
-            ) from None
-        checks: Callable[..., Any] = getattr(validate, check)
-        # A number that is given twice is one design.
-        return tuple(dict.fromkeys(options.checked(checks, **{flag: value}) for value in values))
+        why = "Each number is a design of the table."
+        return options.listed_numbers(flag, str(getattr(self.asked, name)), check, why)
 
 
 def _missing(name: str) -> Exception:

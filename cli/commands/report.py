@@ -10,11 +10,13 @@ import typer
 
 from ..inputs import anchors, options
 from ..inputs.request import OutputOptions, takes
-from ..terminal.output import Report, one_line, table
+from ..terminal.output import Report, one_line, plain, table
+from .audit_scores import CONCLUSIONS
 from .doctor import naming_install_command
 
 if TYPE_CHECKING:
     from ...audit.report import RunFacts
+    from ...audit.report.training_facts import TrainingFacts
 
 REPORT_EXAMPLE: Final = "privplan report DIR -o report.html"
 PAGE_PREFIX: Final = b"<!doctype html>"
@@ -22,6 +24,15 @@ PAGE_PREFIX: Final = b"<!doctype html>"
 Out = Annotated[
     Path | None,
     typer.Option("--out", "-o", metavar="FILE", show_default=False, help="Where the page goes."),
+]
+Description = Annotated[
+    list[str] | None,
+    options.optional(
+        "FILE",
+        "What describes the training that was audited, as for `privplan check`; once for each "
+        "file.  For folders of privplan.audit_model.",
+        "--check",
+    ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the path alone.")]
 
@@ -32,6 +43,7 @@ class ReportRequest(OutputOptions, anchors.AnchorOptions):
 
     folder: options.Folder
     out: Out = None
+    check: Description = None
     quiet: Quiet = False
 
 
@@ -42,8 +54,12 @@ def report(_: typer.Context, asked: ReportRequest) -> Report:
     It is made from the log alone; the sealed sidecar is never read.  The page loads nothing, and
     replaces an older one at once, but no other file of a run.  Exit code 1 if the log does not
     support its claim, or if what was measured contradicts it; the page is made all the same.
+
+    Of a folder of privplan.audit_model the page shows what was measured of that training, from its
+    coins and scores, next to the verdict of --check; exit code 1 as well if that verdict is false.
     """
     from ...accountant.errors import InvalidInput
+    from ...audit.model_audits.audit_chain import is_model_audit
     from ...audit.report import read, render
 
     out = asked.out
@@ -57,11 +73,80 @@ def report(_: typer.Context, asked: ReportRequest) -> Report:
         )
     # Before the log is read, which may take a while.
     _require_replaceable(out)
+    if is_model_audit(asked.folder):
+        return _of_training(asked, out)
+    if asked.check:
+        raise InvalidInput(
+            "`check` is for folders of privplan.audit_model.",
+            "What is proven of a run of privplan is derived from its own log.",
+            REPORT_EXAMPLE,
+        )
     facts = read(asked.folder, **asked.expected())
     with naming_install_command("report"):
         page = render(facts)
     _write(out, page)
     return _summary(facts, out, len(page.encode()))
+
+
+def _of_training(asked: ReportRequest, out: Path) -> Report:
+    """Make the page about an audit of a training, and return what the command says of it."""
+    from ...accountant.errors import InvalidInput
+    from ...audit.report import training_page as pages
+    from ...audit.report.training_facts import read_training
+
+    anchored = asked.expected()
+    if anchored["public_key"] is not None:
+        raise InvalidInput(
+            "`public_key` is given, and audits of trainings are not signed.",
+            "A plan's head that was kept elsewhere shows that nothing was chosen afterwards.",
+            "Give --head.",
+        )
+    facts = read_training(asked.folder, asked.check or (), expected_head=anchored["expected_head"])
+    with naming_install_command("report"):
+        page = pages.render_training(facts)
+    _write(out, page)
+    rows = [
+        ("report", str(out)),
+        ("verdict", pages.training_verdict(facts)[1]),
+        ("claimed", pages.claimed_words(facts)),
+        ("proven", pages.proven_words(facts)),
+        ("measured", pages.measured_words(facts)),
+        ("training", CONCLUSIONS[facts.results.conclusion]),
+    ]
+    if facts.incomparable:
+        rows.append(("apart", facts.incomparable))
+    if not facts.audit.plan.public:
+        rows.append(("private", "the page is for whoever may see the records"))
+    rows += anchors.rows(facts.audit.checked, None)
+    return Report(
+        result={**_training_json(facts), "path": str(out), "bytes": len(page.encode())},
+        text=table([(name, plain(text)) for name, text in rows]),
+        number=one_line(str(out)),
+        ok=facts.ok,
+    )
+
+
+def _training_json(facts: TrainingFacts) -> dict[str, object]:
+    checked = facts.checked
+    proven = None if checked is None else checked.proven
+    return {
+        "ok": facts.ok,
+        "verdict": None if checked is None else checked.verdict,
+        "claimed": facts.claimed,
+        "proven": None if proven is None else {"lower": proven.lower, "upper": proven.upper},
+        "measured": facts.measured,
+        "delta": facts.delta,
+        "contradicted": [
+            name
+            for name, epsilon in (("claimed", facts.claimed), ("proven", facts.proven))
+            if facts.contradicts(epsilon)
+        ],
+        "compared": checked is not None and not facts.incomparable,
+        "conclusion": facts.results.conclusion,
+        "checked": facts.audit.checked,
+        "anchor": facts.audit.anchor,
+        "plan_head": facts.audit.lines[0].hash,
+    }
 
 
 def _summary(facts: RunFacts, out: Path, size: int) -> Report:
@@ -111,13 +196,14 @@ def _measured_text(facts: RunFacts, contradicted: Sequence[str]) -> str:
 def _require_replaceable(out: Path) -> None:
     """Raise `InvalidInput` for a device or a link, and for what a run left in its folder."""
     from ...accountant.errors import InvalidInput
+    from ...audit.model_audits.audit_chain import AUDIT_LOG
     from ...fl.log.hash_chain import LOG
 
     if not (out.exists() or out.is_symlink()):
         return
     # Outside of a run's folder a file may be replaced; inside, only an older page.
     if out.is_file() and not out.is_symlink():
-        if not (out.parent / LOG).exists():
+        if not any((out.parent / name).exists() for name in (LOG, AUDIT_LOG)):
             return
         try:
             with out.open("rb") as file:

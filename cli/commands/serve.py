@@ -62,6 +62,24 @@ CertificateKey = Annotated[
     Path | None,
     typer.Option("--tls-key", metavar="FILE", help="Its private key.", show_default=False),
 ]
+DailyClaims = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        min=1,
+        help="Most claims of one holder on a data set in a day (100,000 unless given).",
+        show_default=False,
+    ),
+]
+DailyMegabytes = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        min=1,
+        help="Most megabytes that they may write (100 unless given).",
+        show_default=False,
+    ),
+]
 Demo = Annotated[
     bool,
     typer.Option("--demo", help="An example in a temporary folder, with a token of each role."),
@@ -85,6 +103,8 @@ def serve(
     tls_cert: Certificate = None,
     tls_key: CertificateKey = None,
     new: New = False,
+    daily_claims: DailyClaims = None,
+    daily_megabytes: DailyMegabytes = None,
     demo: Demo = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -126,6 +146,8 @@ def serve(
             tls_cert,
             tls_key,
             new,
+            daily_claims,
+            daily_megabytes,
         )
         serving.serve(asked, announce)
 

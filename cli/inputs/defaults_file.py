@@ -16,7 +16,7 @@ from ...accountant.errors import InvalidInput
 from ...accountant.nearest_names import suggestion
 from ...accountant.regular_file import regular_content
 from ...accountant.toml_source import MAX_TOML_BYTES, WHY_NAMES_ARE_CLOSED, toml_tables
-from ...fl.ledger_client import TOKEN_VARIABLE
+from ...fl.ledger_client import KEYS_VARIABLE, TOKEN_VARIABLE
 
 PREFIX: Final = "PRIVPLAN_"
 DEBUG: Final = "PRIVPLAN_DEBUG"
@@ -93,7 +93,8 @@ def read_variables(command: str, parameters: Iterable[Any], known: Tables) -> No
 
 def require_known_variables(known: Callable[[], Iterable[str]]) -> None:
     """Raise `InvalidInput` for a variable PRIVPLAN_... that no option reads, as if it were one."""
-    no_options = (DEBUG, TOKEN_VARIABLE)  # an option would show a token to who lists processes
+    # An option would show a token to who lists processes.
+    no_options = (DEBUG, TOKEN_VARIABLE, KEYS_VARIABLE)
     given = [name for name in os.environ if name.startswith(PREFIX) and name not in no_options]
     if not given:
         return

@@ -162,6 +162,26 @@ def checked(check: Callable[..., T], **field: object) -> T:
         raise InvalidInput(error.what, error.why or REASON_BY_OPTION.get(name, ""), step) from None
 
 
+def listed_numbers(flag: str, text: str, check: str, why: str) -> tuple[Any, ...]:
+    """Return numbers that were typed with commas between them, each checked and once.
+
+    `check` names a function of `accountant.validate`; `why` says what each number is.
+    """
+    from ...accountant import validate
+
+    read: Callable[[str], float] = int if check == "count" else float
+    try:
+        values = [read(word) for word in text.split(",")]
+    except ValueError:
+        raise InvalidInput(
+            f"`{flag}` must be numbers with commas between them; it is {text!r:.60}.",
+            why,
+            f"Give --{flag} 1,2 for example.",
+        ) from None
+    checks: Callable[..., Any] = getattr(validate, check)
+    return tuple(dict.fromkeys(checked(checks, **{flag: value}) for value in values))
+
+
 def missing_delta(units: int | None) -> InvalidInput:
     """Return the error of a delta that nobody gave, with a usual one where units are counted.
 

@@ -107,6 +107,7 @@ SUMMARIES: Final[Mapping[str, str]] = {
     "shuffle": "hiding among users",
     "matrix": "rounds that share their noise: DP-FTRL, BandMF, BLT, trees",
     "plan": "one budget, several phases",
+    "plots": "results in pictures and in characters, and how to read them",
     "run": "what a run is told, and what it leaves",
     "tables": "runs on your own files: whose rows they are, and what is public",
     "network": "a run over a network: guards, plans that silos sign, Flower",
@@ -152,6 +153,7 @@ _ALIASES: Final[Mapping[str, str]] = {
     "dp-sgd": "dpsgd sgd",
     "network": "flower flwr guard guards superlink supernode",
     "words": "glossary terms vocabulary",
+    "plots": "chart charts figure figures graph matplotlib plot png svg",
 }
 """Other names of what a topic explains, by the topic."""
 

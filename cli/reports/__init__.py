@@ -4,7 +4,8 @@
   and runs in words.
 - `account`, `epsilon_noise`, `risk_noise`, `gram`, `plan`, `curve`: answers of `account`,
   `calibrate` and `plan`.
-- `run`, `forecast`: what a run left; what one would prove.
-- `attack`, `check`, `checked_runs`, `loaders`, `claims`: attacks tier by tier, verdicts about runs,
-  the table of claims.
+- `run`, `forecast`, `training_log`, `plots`: what a run left; what one would prove; the log of an
+  audit; charts of answers.
+- `attack`, `check`, `checked_runs`, `statement`, `loaders`, `claims`: attacks tier by tier,
+  verdicts about runs, what may be said of one, the table of claims.
 """

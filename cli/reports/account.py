@@ -186,13 +186,15 @@ class Answer:
         )
 
 
-def with_risk(
-    report: Report, event: Event, question: Question, attack: Mapping[str, Any]
-) -> Report:
-    """Return the report with what an attack reaches, as `accountant.risk` takes it."""
+def risk_of(event: Event, question: Question, attack: Mapping[str, Any]) -> Risk:
+    """Return what an attack reaches, as `accountant.risk` takes it."""
     from ...accountant.risk import risk as run
 
-    risk = run(event, neighbours=question.neighbours, **attack)
+    return run(event, neighbours=question.neighbours, **attack)
+
+
+def with_risk(report: Report, risk: Risk) -> Report:
+    """Return the report with what an attack reaches."""
     return replace(
         report,
         result={**report.result, "risk": risk_json(risk)},

@@ -15,6 +15,7 @@ from ..terminal.exit_codes import CHECK_FAILED, NOT_COMPUTABLE, OK, USAGE
 from ..terminal.output import Report, paragraph, plain
 from . import check as check_report
 from .plan import columns
+from .statement import statement
 
 if TYPE_CHECKING:
     from ...accountant.errors import PrivplanError
@@ -103,7 +104,7 @@ def exit_code(result: CheckResult) -> int:
     return OK if result.verdict.startswith("holds") else NOT_COMPUTABLE
 
 
-def report_on(
+def runs_in_files(
     files: Sequence[str],
     *,
     stated: Sequence[str] = (),
@@ -111,9 +112,8 @@ def report_on(
     delta: str | None = None,
     grouping: Grouping = "usual",
     strict: bool = False,
-    brief: bool = False,
-) -> Report:
-    """Return the report on the runs that files and options describe.
+) -> tuple[RunRow, ...]:
+    """Return the runs that files and options describe, each with its verdict, in their order.
 
     Raises `InvalidInput` for what cannot be read, where it is one run; of many, that is a row.
     """
@@ -139,9 +139,29 @@ def report_on(
     if refused and single and grouping != "each":
         raise _refusal(refused[0])
     runs = [*(_checked(group, said, strict=strict) for group in groups), *refused]
+    if len(runs) == 1 and runs[0].result is None:
+        raise _refusal(runs[0])
+    order = {file: number for number, file in enumerate(dict.fromkeys(files))}
+    runs.sort(key=lambda run: min((order.get(n, len(order)) for n in run.sources), default=0))
+    return tuple(runs)
+
+
+def report_on(runs: Sequence[RunRow], *, brief: bool = False, as_statement: bool = False) -> Report:
+    """Return the report on one run, or the table of several.
+
+    `as_statement` asks for a paragraph about a single run; raises `InvalidInput` for several.
+    """
     if len(runs) == 1:
-        return _single(runs[0], brief=brief)
-    return _several(runs, tuple(dict.fromkeys(files)))
+        return _single(runs[0], brief=brief, as_statement=as_statement)
+    if as_statement:
+        from ...accountant.errors import InvalidInput
+
+        raise InvalidInput(
+            f"--statement is about one run, and {len(runs):,} are described.",
+            "Each has a guarantee of its own.",
+            "Give the files of one run.",
+        )
+    return _several(runs)
 
 
 def _is_single(groups: Sequence[Sequence[Reading]], files: Sequence[str]) -> bool:
@@ -177,12 +197,14 @@ def _checked(readings: Sequence[Reading], said: Sequence[Reading], *, strict: bo
         return RunRow(sources, None, refusal)
 
 
-def _single(run: RunRow, *, brief: bool) -> Report:
+def _single(run: RunRow, *, brief: bool, as_statement: bool) -> Report:
     from ...audit.check.result_json import result_json
 
-    if run.result is None:
-        raise _refusal(run)
+    assert run.result is not None
     code = run.code
+    if as_statement:
+        said = statement(run.result)
+        return Report({"statement": said}, paragraph("", said), said, ok=code == OK, failure=code)
     return Report(
         result=result_json(run.result),
         text=check_report.brief(run.result) if brief else check_report.text(run.result),
@@ -194,11 +216,7 @@ def _single(run: RunRow, *, brief: bool) -> Report:
     )
 
 
-def _several(runs: Sequence[RunRow], files: Sequence[str]) -> Report:
-    order = {file: number for number, file in enumerate(files)}
-    ordered = sorted(
-        runs, key=lambda run: min((order.get(name, len(order)) for name in run.sources), default=0)
-    )
+def _several(ordered: Sequence[RunRow]) -> Report:
     codes = {run.code for run in ordered}
     worst = next(code for code in WORST_FIRST if code in codes)
     counts = Counter("not read" if run.result is None else run.result.verdict for run in ordered)

@@ -70,11 +70,10 @@ class EpsilonPlan(SoughtNoise):
         except PrivplanError:
             return None
 
-    def report(self, *, brief: bool) -> Report:
-        """Return the report; a brief one leaves out the comparison with RDP."""
+    def report(self, calibration: Calibration, *, brief: bool) -> Report:
+        """Return the report on what was solved; a brief one leaves out the comparison with RDP."""
         from . import assumption_words
 
-        calibration = self.solve(self.engine)
         # A second search, only for the comparison in the text: --quiet does without.
         rdp = None if brief or self.engine else self.by_rdp(calibration)
         # Most loaders shuffle, so what the same noise proves for them stands in the warning.

@@ -54,11 +54,12 @@ def read_as_people_write(parameters: Iterable[Any]) -> None:
     """Let each option take numbers as people write them, and its words in whichever case."""
     for parameter in parameters:
         kind = _number_kind(parameter)
-        words = tuple(filter(None, (parameter.metavar or "").strip("[]").split("|")))
+        is_option = parameter.opts[0].startswith("-")
+        words = (parameter.metavar or "").strip("[]").split("|") if is_option else []
         if kind is not None:
             parameter.process_value = _reading(parameter, partial(digits_of, whole=kind is int))
         elif len(words) > 1:
-            parameter.process_value = _reading(parameter, partial(_word, words=words))
+            parameter.process_value = _reading(parameter, partial(_word, words=tuple(words)))
 
 
 def _word(text: str, _: str, *, words: tuple[str, ...]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...accountant.errors import InvalidInput
+from ..log.hash_chain import is_hash
 from .toml_key import key, text
 
 
@@ -14,6 +15,19 @@ def texts(**field: object) -> tuple[str, ...]:
     if not isinstance(value, (list, tuple)) or not value:
         raise InvalidInput(f"`{name}` must be a list of texts; it is {value!r:.60}.")
     return tuple(text(**{name: each}) for each in value)
+
+
+def public_key(**field: object) -> str:
+    """Return a public key in hex; `InvalidInput` for what is none."""
+    ((name, value),) = field.items()
+    given = text(**{name: value}).strip().lower()
+    if not is_hash(given):
+        raise InvalidInput(
+            f"`{name}` must have 64 hexadecimal digits.",
+            "It is the key that signs the receipts of the ledger.",
+            "Give it as `privplan serve` prints it.",
+        )
+    return given
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +54,12 @@ class LedgerSettings:
     project: str | None = key(
         "project for which it is spent", text, default=None, shown="required with `url`"
     )
+    public_key: str | None = key(
+        "key that signs the ledger's receipts, as `privplan serve` prints it",
+        public_key,
+        default=None,
+        shown="that of the first receipt from this address",
+    )
     charged_blocks: tuple[str, ...] | None = key(
         "blocks of the data set whose units may take part, a list",
         texts,
@@ -50,7 +70,8 @@ class LedgerSettings:
     def __post_init__(self) -> None:
         rest = (self.data_set, self.project)
         if (self.url is not None) != all(each is not None for each in rest) or (
-            self.url is None and any(each is not None for each in (*rest, self.charged_blocks))
+            self.url is None
+            and any(each is not None for each in (*rest, self.charged_blocks, self.public_key))
         ):
             raise InvalidInput(
                 "[ledger] needs `url`, `data_set` and `project`, all of them or none.",

@@ -105,7 +105,7 @@ STUDY_KEYS: Final = ("bad_silos", "bad_labels")
 UNLOGGED_KEYS: Final = (
     *("path", "columns", "silo_files", "users_list", "handed_over", "test_file", "executable"),
     *("fsync", "sign_key", "save_models", "keep_transcripts", "processes"),
-    *("url", "data_set", "project", "charged_blocks"),
+    *("url", "data_set", "project", "public_key", "charged_blocks"),
 )
 """Keys that never reach the log: a path may name a person, the others change nothing in a run."""
 

@@ -16,6 +16,9 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from ...accountant.errors import BudgetExceeded, InvalidInput, ServiceFault
+from ..log.hash_chain import is_hash
+from .receipts import is_signed
+from .remembered_keys import key_file, remember, remembered_key
 
 TIMEOUT_SECONDS: Final = 30.0
 ATTEMPTS: Final = 5
@@ -46,14 +49,21 @@ class ClaimRefused(LedgerRefused, BudgetExceeded):
 
 
 class Connection:
-    """A ledger at an address, and the token that opens it.
+    """A ledger at an address, the token that opens it, and the public key that signs its receipts.
 
+    `key` is None where the one is believed that was seen first (`remembered_keys`).
     Raises `InvalidInput` for an address that is none, that has a name or a token in it, or that
-    would send the token over a network without TLS.
+    would send the token over a network without TLS, and for what is no key.
     """
 
     def __init__(
-        self, url: str, token: str, *, timeout: float = TIMEOUT_SECONDS, attempts: int = ATTEMPTS
+        self,
+        url: str,
+        token: str,
+        *,
+        key: str | None = None,
+        timeout: float = TIMEOUT_SECONDS,
+        attempts: int = ATTEMPTS,
     ) -> None:
         parts = urlsplit(url if isinstance(url, str) else "")
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
@@ -78,11 +88,38 @@ class Connection:
                 "`token` must be the token of a ledger.",
                 next_step="Give it by the variable PRIVPLAN_LEDGER_TOKEN.",
             )
-        self.url = url.rstrip("/")
+        given = None if key is None else str(key).strip().lower()
+        if given is not None and not is_hash(given):
+            raise InvalidInput(
+                "`key` is no public key of a ledger.",
+                "It has 64 hexadecimal digits, as `privplan serve` prints it.",
+                "Give it as it was received from the owner of the ledger.",
+            )
+        self.url, self.key = url.rstrip("/"), given
         self._token, self._timeout, self._attempts = token.strip(), timeout, attempts
 
     def __repr__(self) -> str:
         return f"<ledger at {self.url}>"
+
+    def require_signed(self, statement: Mapping[str, Any]) -> None:
+        """Raise `LedgerUnreachable` unless the key of the ledger signed a head or a receipt.
+
+        Without a key that was given, the one of the first receipt is believed and kept.
+        """
+        if not is_signed(statement):
+            raise no_ledger("Its receipt is not signed by the key that it names.")
+        signed_by = str(statement["key"])
+        known = self.key or remembered_key(self.url) or remember(self.url, signed_by)
+        if signed_by != known:
+            kept = "" if self.key is not None else f" (kept in {key_file(self.url)})"
+            raise LedgerUnreachable(
+                f"The receipt is signed by the key {signed_by[:16]}..., and the ledger at "
+                f"{self.url} has {known[:16]}...{kept}.",
+                "Somebody else may answer in its place, or its owner has changed the key; nothing "
+                "may be drawn under such a claim.",
+                "Ask the owner of the ledger for its key, and give it (`key=`, in [ledger] "
+                "`public_key`), or remove the file.",
+            )
 
     def get(self, path: str) -> dict[str, Any]:
         """Return the JSON object at a path."""
@@ -119,11 +156,11 @@ class Connection:
                     except (OSError, http.client.HTTPException):
                         reason = "its answer was cut off"
                         continue
-                if error.code not in _AGAIN:
-                    kind = str(problem.get("type", ""))
+                kind = str(problem.get("type", ""))
+                if error.code not in _AGAIN or kind.endswith(":daily-limit"):
                     refusal = ClaimRefused if kind.endswith(":budget") else LedgerRefused
                     raise refusal(error.code, problem) from None
-                reason = f"it answered {error.code}"
+                reason = f"it answered {error.code}, {_text(problem.get('title'))}".rstrip(", .")
             except (OSError, http.client.HTTPException) as error:
                 reason = f"it did not answer ({type(error).__name__})"
         raise LedgerUnreachable(

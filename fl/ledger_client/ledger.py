@@ -6,27 +6,34 @@ import os
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from ...accountant import events as ev
 from . import TOKEN_VARIABLE
 from .claimed_events import event_of
 from .connection import Connection, no_ledger
+from .receipts import content_of, request_of
+
+_STATED: Final = {"unit", "neighbours", "observer", "records_per_unit"}
 
 
 class Ledger:
     """A budget ledger at an address, opened by a token.
 
-    Without `token`, the variable PRIVPLAN_LEDGER_TOKEN holds it.  Raises `InvalidInput` for an
-    address that is none, or that would send the token over a network without TLS.
+    Without `token`, the variable PRIVPLAN_LEDGER_TOKEN holds it.  `key` is the public key that
+    `privplan serve` prints, 64 hexadecimal digits; without, the key of the first receipt is
+    believed, kept in a file for this address, and no other one after it.  A claim is acknowledged
+    by a receipt that this key signed, of what was claimed; anything else is refused.
+    Raises `InvalidInput` for an address that is none, or that would send the token over a network
+    without TLS.
 
     >>> Ledger("https://ledger.example", "a token")
     <ledger at https://ledger.example>
     """
 
-    def __init__(self, url: str, token: str | None = None) -> None:
+    def __init__(self, url: str, token: str | None = None, *, key: str | None = None) -> None:
         given = os.environ.get(TOKEN_VARIABLE, "") if token is None else token
-        self.connection = Connection(url, given)
+        self.connection = Connection(url, given, key=key)
 
     def __repr__(self) -> str:
         return repr(self.connection)
@@ -37,7 +44,9 @@ class Ledger:
 
     def head(self, name: str) -> dict[str, Any]:
         """Return the signed head of a data set's history; keep it where the ledger cannot write."""
-        return self.connection.get(f"/v1/data-sets/{_path(name)}/head")
+        head = self.connection.get(f"/v1/data-sets/{_path(name)}/head")
+        self.connection.require_signed(head)
+        return head
 
     def odometer(
         self,
@@ -107,11 +116,22 @@ class LedgerOdometer:
 
     def _claimed(self, event: ev.Event, key: str | None, *, begin: bool) -> LedgerClaim:
         chosen = secrets.token_hex(16) if key is None else key
-        body = {**self._body, "event": event.to_json(), "begin": begin}
+        source = event.to_json()
+        body = {**self._body, "event": source, "begin": begin}
         answer = self._connection.post("/v1/claims", body, chosen)
+        blocks, stated = self._body["blocks"], {k: self._body[k] for k in _STATED & {*self._body}}
+        content = content_of(
+            self._body["data_set"],
+            None if blocks == "all" else blocks,
+            self._body["project"],
+            source,
+            begin,
+            stated or None,
+        )
+        request = request_of(content, chosen)
         # No noise may be drawn under a claim that waits, or that was released or given up.
-        _require_claim(answer, state="begun" if begin else None)
-        return LedgerClaim(self._connection, answer)
+        _require_claim(self._connection, answer, state="begun" if begin else None, request=request)
+        return LedgerClaim(self._connection, answer, request)
 
 
 @dataclass
@@ -120,10 +140,11 @@ class LedgerClaim:
 
     _connection: Connection
     answer: Mapping[str, Any]
+    _request: str | None = None
     receipt: Mapping[str, Any] = field(init=False)
 
     def __post_init__(self) -> None:
-        _require_claim(self.answer)
+        _require_claim(self._connection, self.answer, request=self._request)
         self.receipt = self.answer["receipt"]
 
     @property
@@ -166,7 +187,7 @@ class LedgerClaim:
 
     def _step(self, step: str, body: Mapping[str, Any], state: str) -> None:
         answer = self._connection.post(f"/v1/claims/{_path(self.id)}/{step}", body)
-        _require_claim(answer, self.id, state)
+        _require_claim(self._connection, answer, self.id, state, self._request)
         self.answer = answer
 
 
@@ -176,16 +197,27 @@ def claim_of(connection: Connection, number: str) -> LedgerClaim:
 
 
 def _require_claim(
-    answer: Mapping[str, Any], number: str | None = None, state: str | None = None
+    connection: Connection,
+    answer: Mapping[str, Any],
+    number: str | None = None,
+    state: str | None = None,
+    request: str | None = None,
 ) -> None:
-    """Raise `LedgerUnreachable` for an answer that no ledger gives, or not of this claim."""
+    """Raise `LedgerUnreachable` for an answer that the ledger did not give, or not of this claim.
+
+    Whatever decides whether noise is drawn must be signed: whoever answers in the ledger's place
+    has seen receipts of others, and may have claims of its own.
+    """
     said, receipt = (answer.get("id"), answer.get("state")), answer.get("receipt")
     if not all(isinstance(each, str) for each in said) or not isinstance(receipt, dict):
         raise no_ledger("Its answer is no claim.")
+    connection.require_signed(receipt)
     if receipt.get("claim") != said[0] or number not in (None, said[0]):
         raise no_ledger("Its answer is of another claim.")
-    if state not in (None, said[1]):
-        raise no_ledger(f"It answers that the claim is {said[1]:.40}, and not {state}.")
+    if request is not None and receipt.get("request") != request:
+        raise no_ledger("Its receipt does not sign what was claimed here, with this key.")
+    if state is not None and not state == said[1] == receipt.get("state"):
+        raise no_ledger(f"It does not sign that the claim is {state}, and says {said[1]:.40}.")
 
 
 def _path(name: object) -> str:

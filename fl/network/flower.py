@@ -16,18 +16,16 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from ...accountant.errors import MissingExtra, ProtocolFault
-from .courier import Courier, NotCarried
-from .guard_log import SERVER_FILE, GuardLog
-from .hub import Hub
-from .pending_task import Backoff, PendingTask
-from .plan import NetworkPlan
+from .courier import failing_as_not_carried
+from .flower_app import run_server
+from .pending_task import NOTHING, Backoff, LimitedPull, NodeAndRun, PendingTask
 
 try:
     import httpx
@@ -50,7 +48,10 @@ try:
         make_confirm_message_received_fn_protobuf,
         make_pull_object_fn_protobuf,
     )
-    from flwr.supercore.inflatable.inflatable_utils import pull_and_inflate_object_from_tree
+    from flwr.supercore.inflatable.inflatable_utils import (
+        pull_and_inflate_object_from_tree,
+        pull_objects,
+    )
     from flwr.supercore.interceptors import (
         RuntimeTokenHttpInterceptor,
         RuntimeVersionHttpInterceptor,
@@ -72,8 +73,11 @@ PAYLOAD: Final = "privplan"
 """The name under which our bytes stand in a message of Flower."""
 
 _RETRY_SECONDS: Final = 0.5
-_TRIES: Final = 2
 _HEARTBEAT_SECONDS: Final = 10.0
+_PULL_SECONDS: Final = 60.0
+_FIRST_LOOK_SECONDS: Final = 0.02
+"""After how long a part of a message is looked for again: it comes just behind the message."""
+_ROOM_OF_FLOWER: Final = 2**20  # bytes of a message besides those of the request in it
 _RAW: Final = "privplan.bytes"
 _LONGEST_OBJECT: Final = 2**20
 """Bytes: each object of a message is a request of its own at every hop."""
@@ -121,14 +125,15 @@ def serve(
     folder: Path,
     stop: threading.Event,
     note: Note = print,
+    most: int = 2**33,
 ) -> None:
     """Fetch tasks from a supernode at `address`, and answer each by `handle`, until `stop` is set.
 
     `secret` is that of `--superexec-auth-secret-file`; `folder` keeps a task until it is done.
     What was fetched before and is not done is finished first.  `note` is told in a sentence what
-    the network did not carry.
+    the network did not carry; a request has at most `most` bytes.
     """
-    executor = _Executor(handle, address, folder, note)
+    executor = _Executor(handle, address, folder, note, most)
     executor.finish_pending()
     boss = _client(
         address,
@@ -138,11 +143,15 @@ def serve(
         ),
     )
     wanted = AcquireTaskRequest(supported_task_types=[TaskType.CLIENT_APP], agentapp_fab_hashes=[])
-    backoff = Backoff()
+    backoff, trouble = Backoff(), ""
     while not stop.is_set():
         try:
             got = boss.AcquireTask(wanted)
-        except httpx.HTTPError:  # the supernode is not there, or is being restarted
+            trouble = ""
+        except Exception as error:  # it is not there, is being restarted, or answers nonsense
+            before, trouble = trouble, _no_task(error)
+            if trouble != before:  # said once, however long it lasts
+                note(trouble)
             stop.wait(_RETRY_SECONDS)
             continue
         if not (got.HasField("task") and got.token):
@@ -153,12 +162,21 @@ def serve(
     boss.close()
 
 
+def _no_task(error: Exception) -> str:
+    why = type(error).__name__
+    if isinstance(error, httpx.HTTPStatusError) and error.response.status_code in (401, 403):
+        why = "it has another secret than --secret"
+    return f"The supernode gives no task: {why}."
+
+
 class _Executor:
     """Does one task after the other; nothing in a task is run."""
 
-    def __init__(self, handle: Handle, address: str, folder: Path, note: Note) -> None:
+    def __init__(
+        self, handle: Handle, address: str, folder: Path, note: Note, most: int = 2**33
+    ) -> None:
         self._handle, self._address, self._folder = handle, address, folder
-        self._note = note
+        self._note, self._most = note, most
 
     def finish_pending(self) -> None:
         """Finish the task that a guard which was killed has left, if its supernode still has it."""
@@ -193,7 +211,7 @@ class _Executor:
         Where nothing can be fetched or given, the server waits no longer than its limit.
         """
         try:
-            message = _message_of(task, client, self._folder)
+            message = _message_of(task, client, self._folder, self._most)
         except Exception as error:
             self._note(f"A task brought no message ({type(error).__name__}).")
             return False
@@ -202,7 +220,7 @@ class _Executor:
             return False
         answer, about = self._answered(message), message.metadata
         try:
-            push_message(client, answer, _NodeAndRun(about.dst_node_id, about.run_id))
+            push_message(client, answer, NodeAndRun(about.dst_node_id, about.run_id))
             push_task_output(client, None, SubStatus.COMPLETED, "")
         except Exception as error:
             self._note(f"An answer did not reach the supernode ({type(error).__name__}).")
@@ -215,18 +233,13 @@ class _Executor:
             self._note(error.what)
             reason = Error(code=ErrorCode.CLIENT_APP_RAISED_EXCEPTION, reason=error.what)
             return Message(reason, reply_to=message)
-        return Message(packed(self._handle(request)), reply_to=message)
+        answer = NOTHING if request == NOTHING else self._handle(request)
+        return Message(packed(answer), reply_to=message)
 
 
-@dataclass(frozen=True)
-class _NodeAndRun:
-    """Whose message it is: what `push_message` asks of a context."""
-
-    node_id: int
-    run_id: int
-
-
-def _message_of(task: PendingTask, client: RuntimeHttpClient, folder: Path) -> Message | None:
+def _message_of(
+    task: PendingTask, client: RuntimeHttpClient, folder: Path, most: int = 2**33
+) -> Message | None:
     """Return the message of a task, and keep it; None where it is lost.
 
     A supernode says once which message it is, and what is in it until that is confirmed.  Of
@@ -246,8 +259,11 @@ def _message_of(task: PendingTask, client: RuntimeHttpClient, folder: Path) -> M
         message = make_message(metadata_from_proto(about), packed(task.content))
     else:
         pull = make_pull_object_fn_protobuf(client.PullObject, *of_node)
+        pull = LimitedPull(pull, most + _ROOM_OF_FLOWER, _PULL_SECONDS)
         tree = pulled.message_object_trees[0]
-        message = pull_and_inflate_object_from_tree(tree, pull, lambda _: None, return_type=Message)
+        message = pull_and_inflate_object_from_tree(
+            tree, pull, lambda _: None, return_type=Message, initial_backoff=_FIRST_LOOK_SECONDS
+        )
         with contextlib.suppress(ProtocolFault):
             replace(task, content=_request_in(message)).keep(folder)
     make_confirm_message_received_fn_protobuf(client.ConfirmMessageReceived, *of_node)(name)
@@ -281,7 +297,7 @@ def _heartbeats(client: RuntimeHttpClient) -> Iterator[None]:
 
 def _client(address: str, *interceptors: Any) -> RuntimeHttpClient:
     retries = make_simple_http_retry_invoker()
-    retries.max_tries = _TRIES  # as it is, it waits for up to 20 seconds between two tries
+    retries.max_tries = 2  # as it is, it waits for up to 20 seconds between two tries
     # As it is, the answer 401 to a token that has lapsed would end this process by a signal.
     retries.should_giveup = lambda error: isinstance(error, httpx.HTTPStatusError)
     return RuntimeHttpClient.from_server_address(
@@ -312,10 +328,16 @@ def supernode(arguments: list[str]) -> None:
             backoff.restart()
         time.sleep(min(seconds, backoff.seconds()))
 
+    _look_soon()
     clock = {name: getattr(time, name) for name in ("time", "monotonic", "perf_counter")}
     start_client_internal.time = SimpleNamespace(sleep=nap, **clock)
     sys.argv = ["flower-supernode", *arguments]
     flower_supernode()
+
+
+def _look_soon() -> None:
+    """Have Flower look soon for parts that are not there yet; as it is, it waits for a second."""
+    cast(Any, pull_objects).__kwdefaults__["initial_backoff"] = _FIRST_LOOK_SECONDS
 
 
 # --- at the server --------------------------------------------------------------------------------
@@ -326,10 +348,11 @@ class FlowerNodes:
 
     def __init__(self, grid: Grid) -> None:
         self._grid = grid
+        _look_soon()
 
     def there(self) -> set[int]:
         """Return the supernodes that are connected."""
-        with _failing_as_not_carried():
+        with failing_as_not_carried():
             return set(self._grid.get_node_ids())
 
     def push(self, requests: Mapping[int, bytes], life: float) -> Mapping[str, int]:
@@ -338,13 +361,17 @@ class FlowerNodes:
             Message(packed(raw), dst_node_id=node, message_type="query", ttl=life)
             for node, raw in requests.items()
         ]
-        with _failing_as_not_carried():
+        with failing_as_not_carried():
             names = list(self._grid.push_messages(messages))
         return {name: node for name, node in zip(names, requests, strict=False) if name}
 
+    def wake(self, nodes: Collection[int], life: float) -> Mapping[str, int]:
+        """Push messages of nothing."""
+        return self.push(dict.fromkeys(nodes, NOTHING), life)
+
     def pull(self, names: Sequence[str]) -> Sequence[tuple[str, bytes | None]]:
         """Return what came; None for a supernode that failed, or sent something else."""
-        with _failing_as_not_carried():
+        with failing_as_not_carried():
             messages = list(self._grid.pull_messages(names))
         return [
             (
@@ -353,15 +380,6 @@ class FlowerNodes:
             )
             for message in messages
         ]
-
-
-@contextmanager
-def _failing_as_not_carried() -> Iterator[None]:
-    """Have whatever Flower raises say that nothing was carried: the limit of a phase decides."""
-    try:
-        yield
-    except Exception as error:
-        raise NotCarried from error
 
 
 def _payload(message: Message) -> bytes | None:
@@ -376,18 +394,7 @@ def server_app() -> ServerApp:
 
     @app.main()  # type: ignore[untyped-decorator,unused-ignore]
     def main(grid: Grid, context: Any) -> None:
-        plan = NetworkPlan.read(Path(str(context.run_config["plan"])))
-        folder = Path(str(context.run_config["folder"]))
-        log = GuardLog(folder, file=SERVER_FILE)  # what is printed is lost with the superlink
-
-        def say(sentence: str) -> None:
-            print(sentence, flush=True)
-            log.write("said", sentence=sentence)
-
-        try:
-            Hub(plan, folder, Courier(FlowerNodes(grid), plan), tell=say).run_to_the_end()
-        except BaseException as error:
-            log.write("stopped", why=getattr(error, "what", type(error).__name__))
-            raise
+        given = context.run_config
+        run_server(Path(str(given["plan"])), Path(str(given["folder"])), FlowerNodes(grid))
 
     return app

@@ -1,4 +1,4 @@
-"""The application for Flower that the operator of the server starts, and its plan.
+"""The application for Flower that the operator of the server starts, its plan, and what it does.
 
 APP/flower/        what Flower bundles: a server that is ours, a client that never runs, and
                    where plan and folder are
@@ -19,6 +19,9 @@ from ...accountant.toml_source import toml_text
 from ..files import atomic
 from ..parties.network import SERVER
 from ..running.preparation import prepare
+from .courier import Courier, Nodes
+from .guard_log import SERVER_FILE, GuardLog
+from .hub import Hub
 from .journal import identity_in, state_folder
 from .plan import USUAL_SECONDS, NetworkPlan, SiloKey, code_version
 from .planned_run import configuration_of, party, promise_of, shared_config
@@ -123,6 +126,26 @@ def write_app(
     atomic.write(package / "server.py", _SERVER.encode())
     atomic.write(package / "client.py", _CLIENT.encode())
     return plan
+
+
+def run_server(plan_file: Path, folder: Path, nodes: Nodes) -> None:
+    """Be the server of a plan, by the nodes of a network, to the end of the run.
+
+    What it does is printed, and noted in its folder: what is printed is lost with the superlink.
+    Raises what `Hub.run` raises.
+    """
+    plan = NetworkPlan.read(plan_file)
+    log = GuardLog(folder, file=SERVER_FILE)
+
+    def say(sentence: str) -> None:
+        print(sentence, flush=True)
+        log.write("said", sentence=sentence)
+
+    try:
+        Hub(plan, folder, Courier(nodes, plan), tell=say).run_to_the_end()
+    except BaseException as error:
+        log.write("stopped", why=getattr(error, "what", type(error).__name__))
+        raise
 
 
 def _promise_of(draft: NetworkPlan, folder: Path) -> Mapping[str, str]:

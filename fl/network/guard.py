@@ -19,16 +19,29 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ...accountant.errors import PrivplanError, ProtocolFault
+from ...accountant.errors import InvalidInput, PrivplanError, ProtocolFault
+from ...accountant.regular_file import open_appended
 from ..crypto.keys import fresh
+from ..log.append_file import AppendFile
 from ..parties.network import silo_name
 from .conversation import Conversation
 from .guard_log import GuardLog
-from .journal import Journal, Starts, identity_in, state_folder
+from .journal import LOCK_FILE, NO_ROUND, Journal, Starts, identity_in, state_folder
 from .plan import NetworkPlan, code_version
 from .planned_run import HeldRecords, configuration_of, require_same_promise
-from .silo_run import SiloRun, sentence_of
-from .wire import FINISH, HELLO, Hello, Reply, Request, digest_of, opened, session_of, signed
+from .silo_run import SiloProgress, SiloRun, sentence_of
+from .wire import (
+    FINISH,
+    HELLO,
+    STARTED_ANEW,
+    Hello,
+    Reply,
+    Request,
+    digest_of,
+    opened,
+    session_of,
+    signed,
+)
 
 NONCE_BYTES: Final = 32
 
@@ -47,7 +60,8 @@ class Guard:
     `folder` holds its key, its log and what it gave out; `files` are those of its table; `tell` is
     told what it does, line by line.  Nothing is drawn before the first request.  Raises
     `InvalidInput` where the plan does not name this silo's key, is not signed by it, or does not
-    come to what it promises here, and for data that cannot be read.
+    come to what it promises here, for data that cannot be read, and for a folder of another plan,
+    of another guard that is running, or of which a part is missing.
     """
 
     def __init__(
@@ -63,8 +77,21 @@ class Guard:
         silo = plan.silo_of(self.identity.public)
         self.name, self.called = silo_name(silo), plan.silos[silo].name
         plan.require_signed(silo)
+        self._alone = _locked(self.folder)
+        try:
+            self._prepare(silo, files, tell)
+        except BaseException:
+            self._alone.close()
+            raise
+
+    def _prepare(
+        self, silo: int, files: Sequence[Path], tell: Callable[[str], None] | None
+    ) -> None:
+        plan = self.plan
         self.log = GuardLog(self.folder, tell)
         self._journal = Journal(self.folder)
+        self._starts = self._journal.starts()
+        _require_this_plan(self._starts, plan, self.folder)
         self._run = SiloRun(
             configuration_of(plan, self.folder),
             self.folder,
@@ -76,11 +103,18 @@ class Guard:
         )
         rehearsed = self._run.rehearsed()  # what cannot be run is better known before any request
         require_same_promise(plan, rehearsed)
-        self._largest = 4 * 8 * rehearsed.width + _ROOM_BESIDES_VECTORS
+        self._rounds = rehearsed.rounds
+        self.largest = 4 * 8 * rehearsed.width + _ROOM_BESIDES_VECTORS
         self._lock = threading.Lock()
         self._conversation: Conversation | None = None
         self._hello: bytes | None = None  # of this start, until the hellos of all silos are in
-        self._starts = self._journal.starts()
+        lost = self._lost_part(self._run.reached())
+        if lost is not None:
+            raise InvalidInput(
+                lost,
+                "What was given out since would be given out again.",
+                "Restore the newest copy of the whole folder; what it lacks is spent.",
+            )
 
     def handle(self, raw: bytes) -> bytes:
         """Return the reply to a request, signed; it is kept before this returns."""
@@ -95,7 +129,9 @@ class Guard:
                 request = self._read(raw)
                 number = request.round
                 answer = signed(self.identity, self._answered(request, digest))
-                self._journal.keep(number, digest, answer)
+                if not (request.phase == FINISH and self._run.closed):  # which is said to all alike
+                    kept_as = NO_ROUND if request.phase == HELLO else number
+                    self._journal.keep(kept_as, digest, answer)
             except _Refusal as refused:
                 return self._refusal(digest, number, refused.why)
             except (OSError, PrivplanError) as error:  # nothing leaves that is not on the disk
@@ -112,10 +148,11 @@ class Guard:
         """End the round that is under way, if there is one; what was begun is spent."""
         with self._lock:
             self._end()
+            self._alone.close()
 
     def _read(self, raw: bytes) -> Request:
         """Return a request of this plan's server, for this plan and this code."""
-        if len(raw) > self._largest:
+        if len(raw) > self.largest:
             raise _Refusal("The request is longer than any of this plan can be.")
         try:
             request = opened(self.plan.server, Request, raw)
@@ -130,6 +167,10 @@ class Guard:
             )
         if self._starts.run and request.run != self._starts.run:
             raise _Refusal("This plan was run, or is being run; another run needs another plan.")
+        if not 0 <= request.round <= self._rounds:
+            raise _Refusal(
+                f"Round {request.round} is none of the {self._rounds} rounds of the plan."
+            )
         return request
 
     def _answered(self, request: Request, digest: bytes) -> Reply:
@@ -140,7 +181,7 @@ class Guard:
         if request.phase == FINISH and self._conversation is None and self._run.closed:
             return Reply(digest)
         if self._conversation is None:
-            raise _Refusal("The guard was started anew, and waits for a hello of the server.")
+            raise _Refusal(STARTED_ANEW)
         expected, failed = self._conversation.awaited()
         if failed is not None or expected is None:
             raise _Refusal(failed or "The round was given up.")
@@ -163,17 +204,21 @@ class Guard:
         if request.segment <= self._starts.segment:
             raise _Refusal("The hello is of a start of the server that has been.")
         self._end()
-        starts = Starts(request.run, request.segment)
-        self._journal.begin(starts)
-        self._starts = starts
+        lost = self._lost_part(self._run.reached())
+        if lost is not None:
+            raise _Refusal(lost)
         if not self._run.closed:
             self._conversation = self._run.start(request.run)
             _, failed = self._conversation.awaited()
-            if failed is not None and not self._run.closed:
-                raise _Refusal(failed)
-            if self._run.closed:  # every round was made, and the end of the last one was lost
+            closed = self._run.closed  # every round was made, and the end of the last one was lost
+            if failed is not None:
                 self._end()
+            if failed is not None and not closed:
+                raise _Refusal(failed)
         reached = self._run.reached()
+        starts = Starts(request.run, request.segment, self.plan.digest.hex())
+        self._journal.begin(starts)  # a guard that is killed before is asked for this hello again
+        self._starts = starts
         hello = Hello(
             self.plan.digest,
             code_version(),
@@ -191,6 +236,16 @@ class Guard:
         self._hello = signed(self.identity, hello)
         self.log.write("hello", segment=request.segment, spent=reached.spent, head=reached.head)
         return Reply(digest, hello=self._hello)
+
+    def _lost_part(self, reached: SiloProgress) -> str | None:
+        """Return why the log is older than what was given out; None where it is not."""
+        last = self._journal.last_given_out()
+        if last <= reached.round:
+            return None
+        return (
+            f"The log of {self.called} ends with round {reached.round}, and it took part in round "
+            f"{last}: a part of its folder was lost, or restored."
+        )
 
     def _take_hellos(self, request: Request) -> None:
         """Check what all silos have signed for this start; from it follows the session."""
@@ -227,3 +282,31 @@ class Guard:
             self._conversation.end()
             self._run.join()
             self._conversation = None
+
+
+def _locked(folder: Path) -> AppendFile:
+    """Return the lock on a silo's folder, which ends with the process that holds it."""
+    path = folder / LOCK_FILE
+    try:
+        return AppendFile(path, open_appended(path))
+    except OSError as error:
+        raise InvalidInput(
+            f"{path} cannot be written: {error.strerror}.",
+            "A silo gives out nothing that it cannot write down first.",
+            "Give the guard's account the folder, and room on its disk.",
+        ) from None
+    except InvalidInput:
+        raise InvalidInput(
+            f"Another guard is running with {folder}.",
+            "Two of them would spend the same budget twice.",
+            "Stop it first; a silo has one guard.",
+        ) from None
+
+
+def _require_this_plan(starts: Starts, plan: NetworkPlan, folder: Path) -> None:
+    if starts.run and starts.plan != plan.digest.hex():
+        raise InvalidInput(
+            f"{folder} is of another plan, which was run, or is being run.",
+            "It says what was given out by that plan, and is no start of another one.",
+            "Give this plan a folder, and a key, of its own: privplan guard key DIR",
+        )

@@ -33,6 +33,7 @@ from .wire import (
     FINISH,
     HELLO,
     KEYS,
+    STARTED_ANEW,
     VECTOR,
     Hello,
     Reply,
@@ -147,7 +148,8 @@ class Hub:
 
     def _next_start(self) -> Starts:
         before = self._journal.starts()
-        starts = Starts(before.run or secrets.token_hex(_RUN_BYTES), before.segment + 1)
+        run = before.run or secrets.token_hex(_RUN_BYTES)
+        starts = Starts(run, before.segment + 1, self.plan.digest.hex())
         self._journal.begin(starts)
         return starts
 
@@ -267,6 +269,12 @@ class Hub:
             if refused and self._dropouts and phase != HELLO:
                 self._tell(f"{called} refused, and counts as missing: {refused}")
                 continue
+            if refused == STARTED_ANEW:
+                raise MissingParty(
+                    f"The guard of {called} was started anew in the middle of round {number}.",
+                    "What it had begun is spent, and it goes on by itself; nothing else is lost.",
+                    "Start the server again: the run goes on behind that round.",
+                )
             if refused:
                 raise ProtocolFault(
                     f"{called} refused: {refused}",

@@ -1,11 +1,13 @@
 """What a party of a network keeps on disk next to its log, so that nothing is given out twice.
 
+guard.lock      empty; a guard that runs holds the lock on it
 starts.json     the run that the plan became, and the last start of the server
 peers.json      by silo, the last spent counter and length of its log with its head, and the last
                 round that it took part in
-replies/        what was given out, by the digest of the request that asked for it
+replies/        what was given out, by the digest of the request that asked for it, with its round
 
-A reply is on the disk before it leaves.  The same request again is answered by the same bytes.
+A reply is on the disk before it leaves.  The same request again is answered by the same bytes.  A
+log that ends before the last round of these was lost, or restored without the rest of the folder.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +27,7 @@ from ..files import atomic
 from .wire import Hello
 
 KEY_FILE: Final = "identity.key"
+LOCK_FILE: Final = "guard.lock"
 STARTS_FILE: Final = "starts.json"
 PEERS_FILE: Final = "peers.json"
 REPLIES_FOLDER: Final = "replies"
@@ -34,6 +37,9 @@ _MAX_SMALL_BYTES: Final = 2**22
 _MAX_REPLY_BYTES: Final = 2**33
 _KEPT_ROUNDS: Final = 2
 """Replies of so many rounds are kept; what was asked for in earlier ones is refused as spent."""
+
+NO_ROUND: Final = 0
+"""The number under which a hello is kept: the last one alone, as it takes part in no round."""
 
 
 def state_folder(folder: Path) -> Path:
@@ -82,10 +88,14 @@ def identity_in(folder: Path, *, make: bool = False) -> Identity:
 
 @dataclass(frozen=True)
 class Starts:
-    """The run that a plan became (empty before the first hello), and the server's last start."""
+    """The run that a plan became (empty before the first hello), and the server's last start.
+
+    `plan` is the digest of the plan, in hexadecimal digits.
+    """
 
     run: str = ""
     segment: int = 0
+    plan: str = ""
 
 
 class Journal:
@@ -98,11 +108,14 @@ class Journal:
     def starts(self) -> Starts:
         """Return the last start that was seen; `InvalidInput` for a damaged file."""
         said = self._read(STARTS_FILE)
-        return Starts(str(said.get("run", "")), int(str(said.get("segment", 0))))
+        segment = said.get("segment", 0)
+        if type(segment) is not int:
+            raise _damaged(self.folder / STARTS_FILE)
+        return Starts(str(said.get("run", "")), segment, str(said.get("plan", "")))
 
     def begin(self, starts: Starts) -> None:
         """Keep a start, before anything is given out in it."""
-        self._write(STARTS_FILE, {"run": starts.run, "segment": starts.segment})
+        self._write(STARTS_FILE, asdict(starts))
 
     def reply(self, digest: bytes) -> bytes | None:
         """Return what was given out for a request; None where nothing is kept of it."""
@@ -115,10 +128,21 @@ class Journal:
         """Keep what is about to be given out, and forget what was in rounds long before."""
         folder = self.folder / REPLIES_FOLDER
         atomic.write(folder / f"{round:09}-{digest.hex()}", reply, private=True)
-        for path in folder.iterdir():
-            number = path.name.partition("-")[0]
-            if number.isdecimal() and 0 < int(number) <= round - _KEPT_ROUNDS:
+        for path, number in self._kept():
+            before = round == NO_ROUND == number and not path.name.endswith(digest.hex())
+            if before or NO_ROUND < number <= round - _KEPT_ROUNDS:
                 path.unlink(missing_ok=True)
+
+    def last_given_out(self) -> int:
+        """Return the last round in which something was given out; 0 where there is none."""
+        return max((number for _, number in self._kept()), default=NO_ROUND)
+
+    def _kept(self) -> list[tuple[Path, int]]:
+        """Return the replies that are kept, each with its round."""
+        named = [
+            (path, path.name.partition("-")[0]) for path in (self.folder / REPLIES_FOLDER).iterdir()
+        ]
+        return [(path, int(number)) for path, number in named if number.isdecimal()]
 
     def refusal_of(self, hellos: Mapping[str, Hello]) -> str | None:
         """Return why the hellos of other parties are not those of parties that went on.
@@ -172,12 +196,16 @@ class Journal:
                 return said
         except (OSError, ValueError):
             pass
-        raise InvalidInput(
-            f"{path} is damaged.",
-            "It says what was given out before, and nothing may be given out twice.",
-            "Restore the newest copy of the whole folder.",
-        )
+        raise _damaged(path)
 
     def _write(self, name: str, content: Mapping[str, object]) -> None:
         text = json.dumps(content, sort_keys=True, indent=1) + "\n"
         atomic.write(self.folder / name, text.encode(), private=True)
+
+
+def _damaged(path: Path) -> InvalidInput:
+    return InvalidInput(
+        f"{path} is damaged.",
+        "It says what was given out before, and nothing may be given out twice.",
+        "Restore the newest copy of the whole folder.",
+    )

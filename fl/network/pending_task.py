@@ -1,8 +1,9 @@
-"""What a guard keeps of a task until it is done, and how often it looks for the next one."""
+"""What a guard keeps of a task until it is done, what it takes of it, and when it looks again."""
 
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,6 +16,9 @@ from ..files import atomic
 from ..parties.message_bodies import Body
 
 TASK_FILE: Final = "task.pending"
+
+NOTHING: Final = b"nothing"
+"""What a message holds that keeps a supernode from sleeping, and its answer."""
 
 _MAX_TASK_BYTES: Final = 2**33
 
@@ -53,6 +57,52 @@ class PendingTask(Body):
     def forget(folder: Path) -> None:
         """Remove the file of a task, which is done."""
         atomic.remove(folder / TASK_FILE)
+
+
+@dataclass(frozen=True)
+class NodeAndRun:
+    """Whose message it is: what Flower asks of a context where an answer is pushed."""
+
+    node_id: int
+    run_id: int
+
+
+class LimitedPull:
+    """Fetches the parts of a message by their names, up to `most` bytes and for so many seconds.
+
+    A part that is promised and never comes, and parts without end, would hold a guard otherwise.
+    Raises `ProtocolFault` beyond a limit, and what `pull` raises.
+    """
+
+    def __init__(
+        self,
+        pull: Callable[[str], bytes],
+        most: int,
+        seconds: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._pull, self._left = pull, most
+        self._clock, self._end = clock, clock() + seconds
+        self._lock = threading.Lock()
+
+    def __call__(self, name: str) -> bytes:
+        """Return a part."""
+        if self._clock() > self._end:
+            raise _endless("did not come in time")
+        part = self._pull(name)
+        with self._lock:
+            self._left -= len(part)
+            if self._left < 0:
+                raise _endless("is longer than any of the plan can be")
+        return part
+
+
+def _endless(why: str) -> ProtocolFault:
+    return ProtocolFault(
+        f"A message {why}.",
+        "A guard takes no more than its plan has room for, and waits for nothing without end.",
+        "See what the superlink carries, and start the server again.",
+    )
 
 
 class Backoff:

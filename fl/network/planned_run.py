@@ -147,7 +147,7 @@ def promise_of(prepared: PreparedRun) -> dict[str, str]:
         said[f"epsilon before {who}"] = repr(proven.epsilon.upper)
     if opening.security is not None:
         for name, value in opening.security.to_json().items():
-            said[f"protocol {name}"] = str(value)
+            said[name if name == "protocol" else f"protocol {name}"] = str(value)
     return said
 
 

@@ -104,7 +104,7 @@ class ServerSeat:
         """
         if not self._hellos:
             self._hellos = self.greet(number, kept)
-        self.giving_up = any(hello.round >= number for _, hello in self._hellos.values())
+        self.giving_up = number <= _begun_by_silos([h.round for _, h in self._hellos.values()])
         signed_hellos = tuple(self._hellos[silo][0] for silo in sorted(self._hellos))
         fresh = not self.result  # the first round of a start
         digest = model_digest(kept.parameters)
@@ -152,6 +152,16 @@ class ServerSeat:
         self._followed = frozenset(followed)
         self.took_part([silo_name(silo) for silo in silos], number)
         return Sum(total, silos, made_here=())
+
+
+def _begun_by_silos(rounds: Sequence[int]) -> int:
+    """Return the last round that a silo has begun, so far as another silo bears that out.
+
+    A silo that is alone is believed for one round more than the others: one that lies spends no
+    more than a round at each start, and is not able to spend a whole plan.
+    """
+    *_, second, largest = sorted(rounds)
+    return min(largest, second + 1)
 
 
 def planning_seat(party: records.Party, roster: Mapping[str, bytes]) -> ServerSeat:

@@ -34,6 +34,9 @@ CONFIRM: Final = "confirm"
 RECOVER: Final = "recover"
 """The phases of a masked sum, in their order (`fl.secagg.messages`)."""
 
+STARTED_ANEW: Final = "The guard was started anew, and goes on with the next start of the server."
+"""What a guard says that was killed in the middle of a start, and is back."""
+
 AnyBody = TypeVar("AnyBody", bound=Body)
 
 

@@ -52,7 +52,7 @@ class RunClaim:
             return None
         from ..ledger_client.ledger import Ledger
 
-        ledger = Ledger(asked.url)
+        ledger = Ledger(asked.url, key=asked.public_key)
         if kept is None:
             kept = _fresh(asked)
             _keep(folder, kept)

@@ -1,4 +1,4 @@
-"""Small trainings with Opacus, right ones and wrong ones, under the observer."""
+"""Small trainings with Opacus under the observer, and those that are right."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 from opacus import PrivacyEngine
 from opacus.utils.batch_memory_manager import BatchMemoryManager
 from torch import nn
-from torch.utils.data import DataLoader, RandomSampler, TensorDataset, WeightedRandomSampler
+from torch.utils.data import DataLoader, TensorDataset
 
 import privplan as pp
 
@@ -206,140 +206,3 @@ RIGHT = (
     given,
     stopped,
 )
-
-# --- wrong ones, and the finding that names each --------------------------------------------------
-
-
-def shuffled(folder: Path) -> None:
-    """A loader that shuffles, counted as Poisson sampling."""
-    trained(folder, poisson_sampling=False, training=Training(shuffle=True))
-
-
-def less_noise(folder: Path) -> None:
-    """Half of the noise from the second epoch on."""
-
-    def step(training: Training, batch: Any) -> None:
-        if training.steps == STEPS // 2:
-            training.optimizer.noise_multiplier = NOISE / 2.0
-        training.step(batch)
-
-    trained(folder, step=step)
-
-
-def outside(folder: Path) -> None:
-    """A step of the inner optimizer, with gradients that nobody clipped."""
-
-    def step(training: Training, batch: Any) -> None:
-        if training.steps == 7:
-            training.optimizer.zero_grad()
-            training.model.disable_hooks()
-            training.criterion(training.model(batch[0]), batch[1]).backward()
-            training.model.enable_hooks()
-            training.plain.step()
-        training.step(batch)
-
-    trained(folder, step=step)
-
-
-def private_divisor(folder: Path) -> None:
-    """The divisor of Opacus, which follows the number of records."""
-    trained(folder, plan(divisor=None))
-
-
-def seeded(folder: Path) -> None:
-    """Noise from a seed."""
-    trained(folder, noise_generator=torch.Generator().manual_seed(3))
-
-
-def same_noise(folder: Path) -> None:
-    """The same noise in each step: somebody seeds in the loop."""
-    generator = torch.Generator()
-    seed = generator.seed()
-
-    def step(training: Training, batch: Any) -> None:
-        generator.manual_seed(seed)
-        training.step(batch)
-
-    trained(folder, step=step, noise_generator=generator)
-
-
-def larger_clip(folder: Path) -> None:
-    """A clip that follows the training."""
-
-    def step(training: Training, batch: Any) -> None:
-        if training.steps == STEPS // 2:
-            training.optimizer.max_grad_norm = 2.0 * CLIP
-        training.step(batch)
-
-    trained(folder, step=step)
-
-
-def larger_rate(folder: Path) -> None:
-    """Batches twice as large as the plan's rate allows."""
-    trained(folder, plan(**{**PUBLIC, "rate": 0.025}))
-
-
-def other_loader(folder: Path) -> None:
-    """The loader that make_private was given, not the one that it returned."""
-    made, engine = Training(), PrivacyEngine(accountant="rdp")
-    with pp.logged(engine, folder, plan=plan()):
-        made.private(engine)
-        made.epochs(loader=made.public)
-
-
-def weighted(folder: Path) -> None:
-    """Records that are drawn by weights, some of them several times."""
-    sampler = WeightedRandomSampler([1.0] * (RECORDS // 2) + [3.0] * (RECORDS // 2), RECORDS)
-    trained(folder, poisson_sampling=False, training=Training(sampler=sampler))
-
-
-def with_replacement(folder: Path) -> None:
-    """Records that are drawn with replacement."""
-    sampler = RandomSampler(data(), replacement=True)
-    trained(folder, poisson_sampling=False, training=Training(sampler=sampler))
-
-
-def accumulated(folder: Path) -> None:
-    """Two batches in one step, counted as one."""
-
-    def step(training: Training, batch: Any) -> None:
-        training.optimizer.signal_skip_step(do_skip=training.steps % 2 == 0)
-        training.step(batch)
-
-    trained(folder, step=step)
-
-
-def adaptive(folder: Path) -> None:
-    """A clip that adapts by the size of the batch as it was."""
-    trained(
-        folder,
-        clipping="adaptive",
-        target_unclipped_quantile=0.5,
-        clipbound_learning_rate=0.2,
-        max_clipbound=10.0,
-        min_clipbound=0.1,
-        unclipped_num_std=2.0,
-    )
-
-
-def without_noise(folder: Path) -> None:
-    """No noise at all."""
-    trained(folder, noise_multiplier=0.0)
-
-
-WRONG: dict[Callable[[Path], None], set[str]] = {
-    shuffled: {"shuffled-as-poisson"},
-    less_noise: {"off-plan"},
-    outside: {"no-noise", "private-bound"},
-    private_divisor: {"realised-normaliser"},
-    seeded: {"seeded"},
-    same_noise: {"reused-randomness"},
-    larger_clip: {"adaptive-clip"},
-    larger_rate: {"off-plan"},
-    other_loader: {"private-bound"},
-    weighted: {"private-bound"},
-    with_replacement: {"private-bound"},
-    accumulated: {"off-plan"},
-    adaptive: {"realised-normaliser"},
-    without_noise: {"no-noise"},
-}

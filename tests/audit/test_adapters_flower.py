@@ -43,7 +43,9 @@ from privplan.fl.log import LogWriter, Sidecar
 from privplan.fl.log.hash_chain import LOG
 
 from . import flower_trainings as runs
-from .flower_trainings import BATCH, CLIP, NOISE, RIGHT, ROUNDS, WRONG, fedavg, plan, server_side
+from . import flower_wrong_trainings as wrong
+from .flower_trainings import BATCH, CLIP, NOISE, RIGHT, ROUNDS, fedavg, plan, server_side
+from .flower_wrong_trainings import WRONG
 from .judged_trainings import errors, require_found, require_not_accused
 from .logs import rechained
 
@@ -97,7 +99,7 @@ def test_the_page_of_a_run_of_flower(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="the extra `report` is not installed")
     from privplan.audit.report import read, render
 
-    runs.weighted(tmp_path / "out")
+    wrong.weighted(tmp_path / "out")
     page = render(read(tmp_path / "out"))
     assert "No public bound holds of what a unit adds" in page
 
@@ -147,14 +149,14 @@ def test_the_count_of_an_adapting_clip_is_announced_before_it_is_drawn(
         return normal(*arguments, **options)
 
     monkeypatch.setattr(np.random, "normal", drawn)
-    runs.adaptive(tmp_path / "out")
+    wrong.adaptive(tmp_path / "out")
     assert [phase for phase, _ in last] == ["clip-count", "training"] * ROUNDS
     assert {std for phase, std in last if phase == "clip-count"} == {5.0}
 
 
 def test_noise_of_an_adapting_clip_is_that_of_the_clip_after_its_update(tmp_path: Path) -> None:
     """Updates were clipped to the norm before: where it fell, the noise is too small for them."""
-    runs.adaptive(tmp_path / "out")
+    wrong.adaptive(tmp_path / "out")
     sums = [
         line
         for line in map(json.loads, (tmp_path / "out" / LOG).read_text().splitlines())
@@ -228,7 +230,7 @@ def test_who_replied_is_sealed_and_the_log_holds_nothing_of_the_clients(tmp_path
 
 
 def test_edited_logs_are_seen(tmp_path: Path) -> None:
-    runs.less_noise(tmp_path / "out")
+    wrong.less_noise(tmp_path / "out")
 
     def more_noise(lines: list[dict[str, Any]]) -> None:
         for line in lines:

@@ -221,8 +221,16 @@ def test_edited_logs_are_seen(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("batches", "says"),
     [
-        (batch_selection.CyclicPoissonSampling(RATE, 5, truncated_batch_size=9), "cut to a size"),
-        (batch_selection.BMinSepSampling(RATE, 5, 2), "BMinSepSampling"),
+        (
+            batch_selection.CyclicPoissonSampling(
+                RATE,
+                6,
+                truncated_batch_size=9,
+                cycle_length=2,
+                partition_type=batch_selection.PartitionType.INDEPENDENT,
+            ),
+            "random sizes",
+        ),
         (batch_selection.FixedBatchSampling(5, 5, replace=True), "FixedBatchSampling"),
     ],
 )

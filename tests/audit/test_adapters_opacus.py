@@ -31,17 +31,8 @@ from privplan.fl.log.hash_chain import LOG
 from .judged_trainings import errors, require_found, require_not_accused
 from .opacus_processes import trained_in_two
 from .opacus_suite import rows
-from .opacus_trainings import (
-    BY_RECORDS,
-    RIGHT,
-    STEPS,
-    WRONG,
-    Training,
-    flat,
-    less_noise,
-    plan,
-    trained,
-)
+from .opacus_trainings import BY_RECORDS, RIGHT, STEPS, Training, flat, plan, trained
+from .opacus_wrong_trainings import WRONG, less_noise
 
 pytestmark = pytest.mark.slow
 
@@ -78,6 +69,22 @@ def test_a_training_in_two_processes_has_one_log(tmp_path: Path, sharded: bool) 
     assert verify(tmp_path / "out").complete
     opened = json.loads((tmp_path / "out" / LOG).read_text().splitlines()[0])
     assert opened["configuration"]["loop"]["world_size"] == 2
+
+
+def test_ghost_clipping_is_not_observed_without_the_module_that_clips(tmp_path: Path) -> None:
+    made, engine = Training(), PrivacyEngine(accountant="rdp")
+    made.private(engine, grad_sample_mode="ghost")
+    with (
+        pytest.raises(InvalidInput, match="`module`"),
+        pp.logged(
+            engine,
+            tmp_path / "out",
+            plan=plan(),
+            optimizer=made.optimizer,
+            data_loader=made.loader,
+        ),
+    ):
+        pytest.fail("it was observed")
 
 
 def test_a_process_that_somebody_seeded_has_noise_from_a_seed(tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ from privplan.cli.reports.attack import INSERTED, report_of
 from privplan.fl.log import Sidecar
 from privplan.fl.log.hash_chain import LOG, SEALED
 
+from .opacus_processes import trained_in_two
 from .opacus_trainings import BY_RECORDS, CLIP, RECORDS, STEPS, Training, flat, plan
 
 pytestmark = pytest.mark.slow
@@ -74,6 +75,7 @@ def trained(
         plan=planned or plan(),
         optimizer=made.optimizer,
         data_loader=made.loader,
+        module=made.model,
         canaries=canaries,
     ):
         made.epochs(epochs)
@@ -101,6 +103,40 @@ def test_a_right_training_is_not_contradicted(tmp_path: Path, planned: pp.Traini
     assert audit_budget(tmp_path / "out").ok
     assert pp.check(tmp_path / "out").verdict == "holds"
     assert [each.tier for each in results_in(tmp_path / "out")] == ["claim", "robust"]
+
+
+LAYERS: dict[str, Any] = {"clipping": "per_layer", "max_grad_norm": [1.2, 0.3, 0.8, 0.3]}
+
+
+@pytest.mark.parametrize("changes", [{}, {**BY_RECORDS, "neighbours": "replace-one"}])
+def test_a_right_training_with_clips_of_layers(tmp_path: Path, changes: dict[str, Any]) -> None:
+    clip = torch.norm(torch.Tensor(LAYERS["max_grad_norm"])).item()
+    trained(tmp_path / "out", plan(clip=clip, **changes), **LAYERS)
+    report = attack(tmp_path / "out", append=False)
+    assert set(verdicts(report).values()) == {"not-contradicted"}
+    assert report.measurements[1].value > 0.1
+    assert audit_budget(tmp_path / "out").ok
+
+
+def a_layer_not_clipped(training: Training) -> None:
+    """A layer whose gradients are added up as they are; the optimizer says something else."""
+    inner = training.optimizer.clip_and_accumulate
+
+    def clip_and_accumulate() -> None:
+        norms = training.optimizer.max_grad_norms
+        training.optimizer.max_grad_norms = [1e9, *norms[1:]]
+        inner()
+        training.optimizer.max_grad_norms = norms
+
+    training.optimizer.clip_and_accumulate = clip_and_accumulate
+
+
+@pytest.mark.parametrize("fault", ["quiet", "unclipped"])
+def test_a_wrong_training_with_clips_of_layers_is_contradicted(tmp_path: Path, fault: str) -> None:
+    clip = torch.norm(torch.Tensor(LAYERS["max_grad_norm"])).item()
+    change = {"quiet": quiet, "unclipped": a_layer_not_clipped}[fault]
+    trained(tmp_path / "out", plan(clip=clip), change=change, **LAYERS)
+    assert verdicts(attack(tmp_path / "out", append=False))["claim"] == "contradicted"
 
 
 def test_a_right_training_through_make_private_in_parts(tmp_path: Path) -> None:
@@ -267,7 +303,6 @@ def test_a_training_that_goes_on_keeps_its_canaries(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "changes", "says"),
     [
-        ({"clipping": "per_layer", "max_grad_norm": [CLIP / 2.0] * 4}, {}, "Per-layer clipping"),
         ({"grad_sample_mode": "ghost"}, {}, "Ghost clipping"),
         (
             {
@@ -294,7 +329,22 @@ def test_modes_without_canaries_are_refused_before_the_first_step(
     assert not (tmp_path / "out").exists()
 
 
-def test_a_training_in_several_processes_takes_no_canaries(tmp_path: Path) -> None:
+@pytest.mark.parametrize("noise", [1.0, 0.1])
+def test_canaries_of_a_training_in_two_processes(tmp_path: Path, noise: float) -> None:
+    """They train in the process that adds the noise, and are seen in the sum of both."""
+    first, second = trained_in_two(tmp_path / "out", noise=noise, canaries=CANARIES)
+    assert torch.equal(first, second)
+    report = attack(tmp_path / "out", append=False)
+    assert audit_budget(tmp_path / "out").ok
+    if noise == 1.0:  # their seeds are no fixed ones, so that one tier in twenty is unusual
+        assert "contradicted" not in verdicts(report).values()
+        assert report.measurements[0].sample["rounds"] > STEPS // 2
+        assert report.measurements[1].value > 0.0
+    else:
+        assert verdicts(report)["claim"] == "contradicted"
+
+
+def test_a_sharded_training_takes_no_canaries(tmp_path: Path) -> None:
     def in_two(training: Training) -> None:
         training.optimizer.world_size = 2
 

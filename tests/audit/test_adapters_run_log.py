@@ -15,6 +15,7 @@ import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.errors import BudgetExceeded, InvalidInput, Unsupported
 from privplan.accountant.records import Randomness
+from privplan.audit.adapters.noise_states import STATES_FILE
 from privplan.audit.adapters.training_plan import StepFacts
 from privplan.audit.attack import attack
 from privplan.audit.attack.report import AttackRequest
@@ -193,6 +194,30 @@ def test_a_run_that_is_cut_off_has_spent_what_it_announced(tmp_path: Path) -> No
     assert audit_budget(folder).supported
     with pytest.raises(InvalidInput, match="closed"):
         pp.RunLog(folder, planned)
+
+
+def test_a_run_that_goes_on_with_a_generator_of_before_draws_the_same_noise(tmp_path: Path) -> None:
+    def cut_off(number: int) -> dict[str, Any]:
+        if number == 20:
+            raise RuntimeError("the machine failed")
+        return {"state": f"state-{number}"}
+
+    planned = plan(steps=60, steps_per_intent=10)
+    for later in (15, 100):
+        folder = tmp_path / str(later)
+        with pytest.raises(RuntimeError):
+            looped(folder, planned, facts=cut_off)
+        kept = folder / STATES_FILE
+        assert kept.stat().st_mode & 0o077 == 0
+        kept.write_text(kept.read_text() + "torn")
+        with pp.RunLog(folder, planned) as log:
+            for number in range(log.steps_left):
+                with log.step(state=f"state-{number + later}"):
+                    pass
+        if later == 15:
+            assert "reused-randomness" in errors(folder)
+        else:
+            assert errors(folder) == set()
 
 
 def test_another_plan_does_not_go_on(tmp_path: Path) -> None:

@@ -103,6 +103,35 @@ def test_what_was_never_released_or_held_before_is_charged_as_well(ledger: Ledge
         ledger.step("audit", waiting, "above", None, actor=AUDITOR)
 
 
+def test_a_verdict_told_again_after_another_one_is_paid_already(service: LedgerService) -> None:
+    """As by a second auditor, or by a retry: both losses are charged, and their size is known."""
+    for second in (ev.Laplace(1.6), None, ev.Laplace(1.85)):
+        ledger = Ledger(service)
+        claim = ledger.claim(begin=True)["id"]
+        ledger.step("release", claim, None)
+        first = _lost(ledger, claim, ev.Laplace(1.8))
+        ledger.step("audit", claim, "above", first, actor=AUDITOR)
+        other = None if second is None else _lost(ledger, claim, second)
+        verdict = "holds" if second is None else "above"
+        ledger.step("audit", claim, verdict, other, actor=AUDITOR)
+        before = ledger.balances()
+        ledger.step("audit", claim, "above", first, actor=AUDITOR)
+        assert ledger.balances() == before
+        assert (ledger.shown()["frozen"], ledger.shown()["certified"]) == (None, True)
+        assert ledger.audited().problem is None
+        # What costs no more than was claimed is still a loss of which nobody says how much it was.
+        ledger.step("audit", claim, "above", _lost(ledger, claim, LAPLACE), actor=AUDITOR)
+        assert (bool(ledger.shown()["frozen"]), ledger.shown()["certified"]) == (True, False)
+        assert ledger.audited().problem is None
+    lines = rewritten(ledger.lines(), _of_a_cheaper_claim)
+    assert "other of what was claimed" in str(audit_history(lines).problem)
+
+
+def _of_a_cheaper_claim(_: int, record: dict[str, Any]) -> None:
+    if record["type"] == "claim.audit":
+        record["claimed"] = ["0"] * len(record["claimed"])
+
+
 def test_a_loss_that_is_stated_for_others_is_converted_as_its_claim_was(
     service: LedgerService,
 ) -> None:

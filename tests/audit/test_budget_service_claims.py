@@ -24,7 +24,7 @@ from privplan.audit.budget_service.names import Refusal
 from privplan.audit.budget_service.service import LedgerService, claim_request
 from privplan.audit.budget_service.tables import metadata, projects
 from privplan.audit.budget_service.terms import Terms
-from privplan.audit.budget_service.versions import first_tables
+from privplan.audit.budget_service.versions import daily_claims
 
 from ..cases import for_each
 from .ledger_services import ANA, AUDITOR, EVE, LAPLACE, OLGA, OTTO, SMALL, TRAINING, Ledger, served
@@ -480,4 +480,4 @@ def test_migrations_make_the_tables_that_the_code_knows(tmp_path: Path) -> None:
     assert made == {
         table.name: {column.name for column in table.columns} for table in metadata.sorted_tables
     }
-    assert [row[0] for row in revisions] == [first_tables.revision]
+    assert [row[0] for row in revisions] == [daily_claims.revision]

@@ -6,6 +6,7 @@ import json
 import signal
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,6 +20,7 @@ from privplan.audit.budget_service import replayed, restoring
 from privplan.audit.budget_service.audited import audit_history
 from privplan.audit.budget_service.database import Database
 from privplan.audit.budget_service.names import Refusal
+from privplan.audit.budget_service.replayed_fields import ended_after
 from privplan.audit.budget_service.restoring import hold_witnessed
 from privplan.audit.budget_service.rotation import require_key
 from privplan.audit.budget_service.signer import SignedStatement, Signer
@@ -437,6 +439,21 @@ def test_a_budget_that_no_service_writes_ends_an_audit_at_once(budget: object) -
             record["terms"]["currency"]["budgets"][3] = budget
 
     assert "make no sense" in str(audit_history(rewritten(lines, changed)).problem)
+
+
+def test_an_interruption_that_is_lost_comes_again() -> None:
+    """As where it is raised while an object is finalised."""
+    with pytest.raises(TimeoutError), ended_after(0.01):
+        _lose_the_first()
+
+
+def _lose_the_first() -> None:
+    with suppress(BaseException):
+        while True:
+            pass
+    started = time.process_time()
+    while time.process_time() < started + 10.0:
+        pass
 
 
 def test_an_event_that_is_too_long_to_be_priced_ends_an_audit(

@@ -175,7 +175,8 @@ def test_a_run_whose_plan_does_not_fit_draws_nothing(site: Site, tmp_path: Path)
 def test_a_ledger_that_does_not_answer_stops_a_run_before_noise(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Connection.__init__, "__kwdefaults__", {"timeout": 1.0, "attempts": 1})
+    defaults = {"key": None, "timeout": 1.0, "attempts": 1}
+    monkeypatch.setattr(Connection.__init__, "__kwdefaults__", defaults)
     ward = {**site.ward, "ledger": {**site.ward["ledger"], "url": "http://127.0.0.1:9"}}
     with pytest.raises(LedgerUnreachable):
         pp.run(ward, tmp_path / "away")
@@ -186,6 +187,17 @@ def test_a_ledger_that_does_not_answer_stops_a_run_before_noise(
     monkeypatch.delenv("PRIVPLAN_LEDGER_TOKEN")
     with pytest.raises(InvalidInput, match="token"):
         pp.run(site.ward, tmp_path / "none")
+
+
+def test_a_ledger_with_another_key_stops_a_run_before_noise(site: Site, tmp_path: Path) -> None:
+    public = site.ledger.service.signer.public
+    ward = {**site.ward, "ledger": {**site.ward["ledger"], "public_key": "5f" * 32}}
+    with pytest.raises(LedgerUnreachable, match="signed by the key"):
+        pp.run(ward, tmp_path / "other")
+    assert (tmp_path / "other" / "log.jsonl").read_bytes() == b""
+    assert "begun" not in site.ledger.audited().claims
+    pp.run({**ward, "ledger": {**site.ward["ledger"], "public_key": public}}, tmp_path / "run")
+    assert site.ledger.audited().claims["released"] == 1
 
 
 def test_a_ledger_that_is_gone_at_the_end_holds_nothing_back(
@@ -245,6 +257,8 @@ def test_a_run_pays_for_no_second_round_under_a_claim_that_ended(
         {"url": "http://127.0.0.1:1"},
         {"data_set": "ward", "project": "x"},
         {"charged_blocks": ["a"]},
+        {"public_key": "5f" * 32},
+        {"url": "http://127.0.0.1:1", "data_set": "ward", "project": "x", "public_key": "5f"},
         {"url": "http://127.0.0.1:1", "data_set": "ward", "project": "x", "charged_blocks": []},
         {"url": "http://127.0.0.1:1", "data_set": "ward", "project": "x", "token": "plt_x"},
     ],

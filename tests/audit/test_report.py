@@ -204,7 +204,8 @@ def test_the_course_ends_at_what_the_log_supports_and_never_falls(folder: Path) 
     epsilons = [one.epsilon for one in run_facts.course]
     assert epsilons == sorted(epsilons)
     assert len(run_facts.course) <= MAX_SPENDING_POINTS
-    assert run_facts.course[-1] == SpendingPoint(20, run_facts.budget.total.upper)
+    total = run_facts.budget.total
+    assert run_facts.course[-1] == SpendingPoint(20, total.upper, total.epsilon.lower)
 
 
 def test_a_run_without_rounds_has_a_page(tmp_path: Path) -> None:

@@ -99,6 +99,25 @@ def test_the_residual_tier_says_how_much_was_tested(run: Run, folder: str, stand
     assert tier["sample"] == sample
 
 
+def test_what_was_measured_is_drawn_over_what_the_log_proves_but_what_is_sealed(
+    run: Run, folder: str, stand: Stand
+) -> None:
+    curves = {"trade-off": ((0.1, 0.7), (0.5, 0.3))}
+    stand.answers["claim"] = replace(MEASURED, curves=curves)
+    sealed = replace(RESIDUAL, observer="model", curves={"trade-off": ((0.25, 0.125),)})
+    stand.answers["residual"] = (sealed,)
+    outcome = run("audit", "attack", folder, "--plot", "-", "--json")
+    plot = outcome.json["result"]["plot"]
+    by_label = {mark["label"]: mark for mark in plot["marks"]}
+    assert by_label["measured, tier claim"]["y"] == [0.7, 0.3]
+    assert 0.125 not in [y for mark in plot["marks"] for y in mark.get("y", ())]
+    assert "Sealed, and not drawn: residual." in plot["notes"]
+    assert "proven: no attack comes below" in by_label
+    assert plot["subtitle"] == "unit: user; neighbours: add-remove; delta: 1e-05; observer: model"
+    again = run("audit", "attack", folder, "--plot", "-")
+    assert "▲ measured, tier claim" in again.out
+
+
 def test_a_contradiction_leaves_with_exit_code_1(run: Run, folder: str, stand: Stand) -> None:
     stand.answers["claim"] = replace(MEASURED, value=9.876543, contradicted=True)
     outcome = run("audit", "attack", folder, "--tier", "claim")

@@ -28,6 +28,7 @@ def test_every_topic_of_the_help_exists(run: Run) -> None:
     }
     general |= {"attack", "log", "statistics", "check", "causes", "opacus", "dp-sgd", "events"}
     general |= {"ledger", "libraries", "matrix", "models", "network", "scores", "tables", "words"}
+    general |= {"plots"}
     assert set(topics.TOPICS) == general | {"uldp-fl", "flame", "disco", "fedpower", "delm"}
     helped = "".join(run("explain", "--help").out.split())  # a line may break at a hyphen
     assert ",".join(topics.TOPICS) in helped
@@ -69,6 +70,7 @@ def test_an_unknown_topic_suggests_the_nearest(typed: str, meant: str, refused: 
     ("topic", "names"),
     [
         ("attack", "membership canary"),
+        ("plots", "plot chart svg"),
         ("group", "user users"),
         ("uldp-fl", "silo"),
         ("matrix", "bnb participation sensitivity"),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from ..cases import for_each
-from ..fl.network_parties import Parties, config
+from ..fl.network_parties import Parties, config, planned
 from .conftest import Refused, Run
 
 
@@ -48,6 +49,16 @@ def test_a_plan_is_written_read_and_signed(run: Run, refused: Refused) -> None:
     assert (status["spent"], status["closed"]) == (0, False)
     files = {path.name for path in Path("app/flower").rglob("*") if path.is_file()}
     assert files == {"pyproject.toml", "__init__.py", "server.py", "client.py"}
+
+
+@pytest.mark.usefixtures("fl")
+def test_what_is_signed_is_shown_whole_and_commands_no_terminal(run: Run) -> None:
+    plan = planned(Path("parties"), config("statistics"))
+    replace(plan, config=plan.config + "# \x1b[2K\x1b[1A", schema="[label]\n").write(Path("p.toml"))
+    shown = run("guard", "show", "p.toml")
+    assert "\x1b" not in shown.out
+    assert shown.out.splitlines().count("[label]") == 1
+    assert "protocol protocol" not in shown.out
 
 
 @pytest.mark.usefixtures("fl")

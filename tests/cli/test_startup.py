@@ -25,17 +25,28 @@ COMMANDS = (
     "check",
     "claims",
     "doctor",
+    "examples",
     "flower",
     "guard",
     "network",
     "explain",
     "ledger",
     "plan",
+    "plot",
     "report",
     "run",
     "serve",
 )
-HEAVY = ("numpy", "scipy", "torch", "rich", "dp_accounting", "prv_accountant", "pandas")
+HEAVY = (
+    "numpy",
+    "scipy",
+    "torch",
+    "rich",
+    "dp_accounting",
+    "prv_accountant",
+    "pandas",
+    "matplotlib",
+)
 ROOT = Path(__file__).parents[2]
 TYPER = tuple(int(part) for part in version("typer").split(".")[:2])
 
@@ -69,6 +80,7 @@ def loaded_after(*words: str) -> set[str]:
         ["explain", "check"],
         ["calibrate", "--help"],
         ["audit", "log", "--help"],
+        ["plot", "noise", "--help"],
         ["explain", "delta"],
     ],
 )
@@ -111,6 +123,6 @@ def test_the_file_knows_exactly_the_options_of_its_commands() -> None:
         command = group.commands[name]  # type: ignore[attr-defined]
         options = {item.name for item in command.params if item.param_type_name == "option"}
         # No file accepts for good; a claim, a file that is written, or an attack, is of one run.
-        once = {"as_json", "quiet", "routes", "help", "accept_delta", "claimed", "curve"}
+        once = {"as_json", "quiet", "routes", "help", "accept_delta", "claimed", "curve", "plot"}
         once |= {"risk", "fpr", "prior", "guesses", "from_fpr", "advantage", "tpr", "bayes"}
         assert options - once == set(keys)

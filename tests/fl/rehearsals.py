@@ -26,13 +26,21 @@ _KILLING: Final = """
 import os, runpy, signal, sys
 from pathlib import Path
 from flwr.supercore.runtime import RuntimeHttpClient as Client
+from privplan.fl.network import flower
 
-trigger = Path(sys.argv.pop(1))
+trigger, asked = Path(sys.argv.pop(1)), []
+
+def noting(self, message, answered=flower._Executor._answered):
+    asked[:] = [flower._request_in(message)]
+    return answered(self, message)
+
+flower._Executor._answered = noting
 
 def killing(name):
     call = getattr(Client, name)
     def called(self, request):
-        if trigger.exists() and trigger.read_text() == name:
+        awake = name == "PushMessages" and asked == [flower.NOTHING]
+        if not awake and trigger.exists() and trigger.read_text() == name:
             trigger.unlink()
             os.kill(os.getpid(), signal.SIGKILL)
         return call(self, request)
@@ -43,7 +51,10 @@ for name in ("PullTaskInput", "PullMessages", "PullObject", "PushMessages"):
 sys.argv.insert(1, "guard")
 runpy.run_module("privplan.cli", run_name="__main__")
 """
-"""A guard that looks for a file before each call of Flower, and kills itself where it says so."""
+"""A guard that looks for a file before each call of Flower, and kills itself where it says so.
+
+Where it is to push an answer, that is no answer to a message of nothing.
+"""
 
 
 @dataclass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import pytest
 
@@ -39,6 +39,7 @@ class Network:
     def __init__(self, nodes: dict[int, Node]) -> None:
         self.nodes, self.pushed = nodes, list[tuple[int, bytes]]()
         self.kept: dict[str, bytes | None] = {}
+        self.woken: list[int] = []
 
     def there(self) -> set[int]:
         return set(self.nodes)
@@ -54,6 +55,13 @@ class Network:
                 self.kept[name] = answer
             names[name] = node
         return names
+
+    def wake(self, nodes: Collection[int], life: float) -> Mapping[str, int]:
+        assert life > 0
+        named = {f"woken-{len(self.woken) + n}": node for n, node in enumerate(sorted(nodes))}
+        self.woken += sorted(nodes)
+        self.kept |= dict.fromkeys(named, b"nothing")
+        return named
 
     def pull(self, names: Sequence[str]) -> Sequence[tuple[str, bytes | None]]:
         return [(name, self.kept[name]) for name in names if name in self.kept]
@@ -178,3 +186,58 @@ def test_what_else_is_raised_is_not_swallowed() -> None:
     network.there = interrupted  # type: ignore[method-assign]
     with pytest.raises(KeyboardInterrupt):
         Courier(network, plan()).carry(HELLO, 5)
+
+
+class Sleepers(Network):
+    """Nodes that fetch one message after the other, and look for its answer only after a while."""
+
+    SECONDS = 0.1
+
+    def __init__(self, nodes: dict[int, Node]) -> None:
+        super().__init__(nodes)
+        self.since: dict[str, float] = {}
+        self.fetched: set[str] = set()
+
+    def push(self, requests: Mapping[int, bytes], life: float) -> Mapping[str, int]:
+        names = super().push(requests, life)
+        self.since |= dict.fromkeys(names, time.monotonic() + self.SECONDS)
+        return names
+
+    def wake(self, nodes: Collection[int], life: float) -> Mapping[str, int]:
+        names = super().wake(nodes, life)
+        self.since |= dict.fromkeys(names, time.monotonic() + 2 * self.SECONDS)
+        return names
+
+    def pull(self, names: Sequence[str]) -> Sequence[tuple[str, bytes | None]]:
+        there = [name for name in names if self.since[name] <= time.monotonic()]
+        self.fetched.update(there)
+        return super().pull(there)
+
+
+def test_a_node_that_sleeps_has_something_to_fetch_until_the_others_are_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(courier, "_QUICK_SECONDS", 0.0)
+    monkeypatch.setattr(courier, "_WAKE_SECONDS", 0.1)
+    network = Sleepers({1: silo(0), 2: silo(1)})
+    carrier = Courier(network, plan())
+    assert set(carrier.carry(HELLO, 5)) == {0, 1}
+    assert network.woken == [1, 2]  # one behind each request, and no more where all is done at once
+    fetched = network.fetched
+    network.nodes[2] = never
+    assert set(carrier.carry({0: b"for silo 0", 1: b"for silo 1"}, 2.0)) == {0}
+    assert {"woken-0", "woken-1"} <= fetched  # of the exchange before, which nobody is to keep
+    assert 4 <= network.woken.count(1) - 1 <= 20  # it waits for the other, and does not sleep
+    network.woken.clear()
+    monkeypatch.setattr(courier, "_AWAKE_SECONDS", 0.5)
+    carrier.carry({0: b"again for silo 0", 1: b"again for silo 1"}, 2.0)
+    assert 1 <= network.woken.count(1) <= 5  # but in a long exchange
+
+
+def test_a_node_that_does_not_sleep_is_left_alone() -> None:
+    network = Network({1: silo(0), 2: silo(1)})
+    carrier = Courier(network, plan())
+    carrier.carry(HELLO, 5)
+    network.woken.clear()
+    carrier.carry({0: b"for silo 0", 1: b"for silo 1"}, 5)
+    assert network.woken == []

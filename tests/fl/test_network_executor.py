@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from privplan.accountant.errors import ProtocolFault
-from privplan.fl.network.pending_task import TASK_FILE, PendingTask
+from privplan.fl.network.pending_task import NOTHING, TASK_FILE, PendingTask
 
 from .extras import needs
 
@@ -31,7 +31,13 @@ def _task(monkeypatch: pytest.MonkeyPatch) -> None:
 class Supernode:
     """Hands out tasks, and answers everything else by one status."""
 
-    def __init__(self, status: int, body: bytes = b"", tasks: int = 3) -> None:
+    def __init__(
+        self,
+        status: int,
+        body: bytes = b"",
+        tasks: int = 3,
+        refusing: tuple[int, bytes] | None = None,
+    ) -> None:
         from flwr.proto.runtime_pb2 import AcquireTaskResponse
         from flwr.proto.task_pb2 import Task
 
@@ -47,7 +53,10 @@ class Supernode:
                 name = self.path.rpartition("/")[2]
                 supernode.asked.append(name)
                 answer, code = body, status
-                if name == "acquire-task":
+                if name == "acquire-task" and refusing is not None:
+                    code, answer = refusing
+                    supernode.left -= 1
+                elif name == "acquire-task":
                     code = 200
                     supernode.left -= 1
                     there = supernode.left >= 0
@@ -121,6 +130,45 @@ def test_a_guard_goes_on_whatever_a_supernode_answers(
     assert not (tmp_path / TASK_FILE).exists()
 
 
+@pytest.mark.parametrize(
+    ("refusing", "why"),
+    [
+        ((401, b""), "another secret"),
+        ((500, b""), "HTTPStatusError"),
+        ((200, b"\xff\xff no message of Flower"), "ValueError"),
+    ],
+)
+def test_a_supernode_that_gives_no_task_is_asked_again_and_it_is_said_once(
+    refusing: tuple[int, bytes], why: str, tmp_path: Path, stop: threading.Event
+) -> None:
+    from privplan.fl.network.flower import serve
+
+    supernode, notes = Supernode(200, refusing=refusing), list[str]()
+    guard = threading.Thread(
+        target=serve, args=(bytes, supernode.address, b"secret", tmp_path, stop, notes.append)
+    )
+    guard.start()
+    end = time.monotonic() + 20
+    while supernode.left >= 0 and time.monotonic() < end:
+        time.sleep(0.01)
+    alive = guard.is_alive()
+    stop.set()
+    guard.join(10)
+    supernode.close()
+    assert alive
+    assert supernode.left < 0
+    assert len(notes) == 1
+    assert why in notes[0]
+
+
+def test_a_message_that_is_longer_than_the_plan_has_room_for_is_not_fetched(tmp_path: Path) -> None:
+    from privplan.fl.network.flower import _message_of
+
+    supernode, task = Handing(bytes(2**20)), PendingTask("token")
+    with pytest.raises(ProtocolFault, match="longer than any of the plan"):
+        _message_of(task, supernode, tmp_path, -(2**20) + 100)  # type: ignore[arg-type]
+
+
 def test_a_message_of_somebody_else_is_refused() -> None:
     from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
     from flwr.app.error import Error
@@ -144,6 +192,9 @@ def test_a_message_of_somebody_else_is_refused() -> None:
     failed = Message(Error(1, "x"), reply_to=asked)
     assert executor._answered(failed).has_error()
     assert len(notes) == 4
+    nothing = Message(packed(NOTHING), dst_node_id=1, message_type="query")
+    executor = _Executor(pytest.fail, "127.0.0.1:1", Path(), notes.append)  # the guard is not asked
+    assert unpacked(executor._answered(nothing).content) == NOTHING
 
 
 class Handing:

@@ -17,11 +17,13 @@ from privplan.fl.network.journal import identity_in
 from privplan.fl.network.wire import (
     CONFIRM,
     FINISH,
+    HELLO,
     KEYS,
     RECOVER,
     SHARES,
     VECTOR,
     WORDS,
+    Hello,
     ReleasedModel,
     Reply,
     Request,
@@ -141,3 +143,24 @@ def test_a_hostile_silo_ends_a_round_and_no_more(tmp_path: Path, seed: int, phas
         parties.hub().run()
     parties.close()
     require_sound(parties)
+
+
+def test_a_silo_that_claims_later_rounds_spends_one_at_each_start(tmp_path: Path) -> None:
+    text = config("fedpower-power").replace("rounds = 3", "rounds = 4")
+    parties = Parties.of(tmp_path, text)
+    south = parties.courier.guards[1].identity
+    carry = parties.courier.carry
+
+    def claims(requests: Mapping[int, bytes], seconds: float) -> Mapping[int, bytes]:
+        replies = dict(carry(requests, seconds))
+        if opened(parties.plan.server, Request, requests[1]).phase == HELLO:
+            reply = opened(south.public, Reply, replies[1])
+            hello = replace(opened(south.public, Hello, reply.hello), round=2**60)
+            replies[1] = signed(south, replace(reply, hello=signed(south, hello)))
+        return replies
+
+    parties.courier.carry = claims  # type: ignore[method-assign]
+    with pytest.raises(PrivplanError):  # south itself does not know the hello that it has said
+        parties.hub().run()
+    assert len(records_of(parties.run_folder(None), RoundIntent)) <= 2
+    parties.close()

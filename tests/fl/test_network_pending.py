@@ -5,7 +5,10 @@ from __future__ import annotations
 from itertools import pairwise
 from pathlib import Path
 
-from privplan.fl.network.pending_task import TASK_FILE, Backoff, PendingTask
+import pytest
+
+from privplan.accountant.errors import ProtocolFault
+from privplan.fl.network.pending_task import TASK_FILE, Backoff, LimitedPull, PendingTask
 
 
 def test_a_task_is_kept_as_far_as_it_came_and_forgotten_when_it_is_done(tmp_path: Path) -> None:
@@ -35,3 +38,16 @@ def test_what_is_waited_for_is_seen_a_tenth_later_and_a_long_wait_costs_little()
     assert len(looks) < 600.0 / Backoff.MOST + 60
     backoff.restart()
     assert backoff.seconds() == Backoff.LEAST
+
+
+def test_parts_of_a_message_end_by_their_length_and_by_time() -> None:
+    now = 0.0
+    pull = LimitedPull(lambda name: name.encode(), 10, 60.0, lambda: now)
+    assert pull("12345") == b"12345"
+    assert pull("67890") == b"67890"
+    with pytest.raises(ProtocolFault, match="longer than any of the plan"):
+        pull("x")
+    pull = LimitedPull(lambda name: name.encode(), 10, 60.0, lambda: now)
+    now = 61.0
+    with pytest.raises(ProtocolFault, match="did not come in time"):
+        pull("x")

@@ -157,6 +157,7 @@ a key for hashes of noise, which stays in memory, and a name for it
     aggregation/residuals.py os.urandom
 the name of a file that is being written
     files/atomic.py secrets secrets.token_hex
+    ledger_client/remembered_keys.py secrets secrets.token_hex
 the name of a run
     running/session.py secrets secrets.token_hex
     network/hub.py secrets secrets.token_hex

@@ -120,10 +120,12 @@ def _normal(
             "A normal distribution per record needs two, and a pooled one more than one of each.",
             "Train more shadows.",
         )
-    # (S, records) with NaN where a shadow is on the other side.
-    held = np.where(chosen, phi, np.nan)
-    middle = np.nanmedian(held, axis=0)
-    squares = np.nansum((held - np.nanmean(held, axis=0)) ** 2, axis=0)
+    # (S, records), a shadow on the other side behind all others: the median by counts.
+    rising = np.sort(np.where(chosen, phi, np.inf), axis=0)
+    below, above = np.take_along_axis(rising, np.stack([counts - 1, counts]) // 2, 0)
+    middle = (below + above) / 2.0
+    mean = np.where(chosen, phi, 0.0).sum(0) / counts
+    squares = (np.where(chosen, phi - mean, 0.0) ** 2).sum(0)
     if together:
         # Pooled within records: squares about each record's own mean, over sum (count - 1).
         variance = np.full(len(counts), squares.sum() / (counts - 1).sum())

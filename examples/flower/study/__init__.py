@@ -1,0 +1,1 @@
+"""An ordinary study with Flower."""
