@@ -24,7 +24,7 @@ from privplan.audit.budget_service.names import Refusal
 from privplan.audit.budget_service.service import LedgerService, claim_request
 from privplan.audit.budget_service.tables import metadata, projects
 from privplan.audit.budget_service.terms import Terms
-from privplan.audit.budget_service.versions import daily_claims
+from privplan.audit.budget_service.versions import daily_claims, first_tables
 
 from ..cases import for_each
 from .ledger_services import ANA, AUDITOR, EVE, LAPLACE, OLGA, OTTO, SMALL, TRAINING, Ledger, served
@@ -481,3 +481,18 @@ def test_migrations_make_the_tables_that_the_code_knows(tmp_path: Path) -> None:
         table.name: {column.name for column in table.columns} for table in metadata.sorted_tables
     }
     assert [row[0] for row in revisions] == [daily_claims.revision]
+    assert daily_claims.down_revision == first_tables.revision
+
+
+def test_tables_of_the_first_version_are_brought_to_the_present_one(tmp_path: Path) -> None:
+    path = tmp_path / "first.db"
+    Database(str(path)).close()
+    engine = sa.create_engine(f"sqlite:///{path}")
+    with engine.begin() as connection:
+        connection.execute(sa.text("drop table daily_claim"))
+        first = {"revision": first_tables.revision}
+        connection.execute(sa.text("update alembic_version set version_num = :revision"), first)
+    Database(str(path)).close()
+    with engine.connect() as connection:
+        assert sa.inspect(connection).has_table("daily_claim")
+    engine.dispose()
