@@ -138,3 +138,44 @@ def test_the_other_rate_of_a_user_with_one_record_may_be_that_of_users() -> None
         pinned = ends(of(0.1, **facts, noise_multiplier=3.0, steps=10, sampled=word))
         assert opened[0] <= pinned[0] * (1.0 + WITHIN)
         assert pinned[1] <= opened[1] * (1.0 + WITHIN)
+
+
+@for_each(
+    ("rate", "steps", "starts", "exact"),
+    [("0.033", 90, 3, 1 / 30), ("0.013", 154, 2, 0.013), ("0.333", 12, 3, 0.333)],
+)
+def test_epochs_of_each_start_do_not_narrow_a_printed_rate(
+    rate: str, steps: int, starts: int, exact: float
+) -> None:
+    facts = {"rate": Decimal(rate), "steps": steps, "restarts": starts, "noise_multiplier": 1.5}
+    with_epochs = of(1.0, **facts, epochs=1)
+    assert covers(with_epochs, drawn(1.5, exact, steps))
+    lower, upper = ends(of(1.0, **facts))
+    assert lower <= ends(with_epochs)[0] * (1.0 + WITHIN)
+    assert ends(with_epochs)[1] <= upper * (1.0 + WITHIN)
+
+
+def test_steps_of_all_starts_may_take_more_batches_each() -> None:
+    facts = {"noise_multiplier": 4.07, "records": 680, "batch": 68, "epochs": 5, "restarts": 2}
+    opened, counted = of(1.0, **facts, accumulation=2), of(1.0, **facts, accumulation=2, steps=50)
+    # Fifty draws of two batches, or a hundred of one, are ten epochs.
+    for result in (opened, counted):
+        assert covers(result, drawn(4.07, 0.1, 100))
+        assert covers(result, drawn(4.07, 0.2, 50))
+    assert ends(counted)[1] <= ends(opened)[1] * (1.0 + WITHIN)
+
+
+def test_batches_of_a_draw_are_told_by_any_rate_that_is_printed_alike() -> None:
+    facts = {"rate": Decimal("0.000984"), "accumulation": 4, "epochs": 3, "noise_multiplier": 1.5}
+    opened, counted = ends(of(0.2, **facts)), ends(of(0.2, **facts, steps=761))
+    assert opened[0] <= counted[0] * (1.0 + WITHIN)
+    assert counted[1] <= opened[1] * (1.0 + WITHIN)
+
+
+def test_what_is_released_besides_may_be_released_once_for_all_starts() -> None:
+    once = [{"what": "x", "noise_multiplier": 1.0, "of_batch": False}]
+    facts = {"noise_multiplier": 2.0, "records": 1000, "batch": 100, "epochs": 3, "restarts": 3}
+    result = of(5.0, **facts, steps=10, releases=once)
+    released = ev.Gaussian(1.0)
+    assert covers(result, ev.Compose([drawn(2.0, 0.1, 30), released]))
+    assert covers(result, ev.Compose([drawn(2.0, 0.1, 30), ev.Repeat(3, released)]))

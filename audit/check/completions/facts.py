@@ -41,9 +41,13 @@ def starts(run: PinnedRun, end: End) -> Iterator[Alternative]:
     alike = any(steps_agree(run, each) for each in several)
     of_each = any(steps_agree(run, each, Fraction(restarts)) for each in several)
     of_all = any(steps_agree(run, each, Fraction(1, restarts)) for each in several)
+    of_every_start = f"the described steps are those of all {restarts:,} starts"
+    # Epochs of each start tell nothing of the rate, once all steps are counted together.
+    together = replace(run.settings, restarts=1)
+    together = replace(together, epochs=None) if of_all or of_each else together
     if of_all and not alike and not of_each and run.settings.method != "shuffled":
         # The steps are those of all starts, and the epochs those of each.
-        yield replace(run, settings=replace(run.settings, restarts=1)), None
+        yield replace(run, settings=together), None
         return
     if end == "most":
         says, settles = f"each of {restarts:,} starts made the described steps", ""
@@ -55,17 +59,34 @@ def starts(run: PinnedRun, end: End) -> Iterator[Alternative]:
             steps = run.settings.steps * restarts
             settles = f"schedule.steps={steps} schedule.restarts=1"
         yield run, Choice("schedule.restarts", says, settles)
+        if of_all and run.settings.accumulation > 1 and run.settings.method != "shuffled":
+            # Fewer steps of more batches each are not less for certain.
+            yield replace(run, settings=together), Choice("schedule.restarts", of_every_start)
         return
-    says = f"the described steps are those of all {restarts:,} starts"
+    says = of_every_start
     if of_each and not alike and not of_all:
         # The epochs are those of all starts, and the steps those of each.
-        yield run, None
+        yield _with_releases_once(run), None
         return
     if run.settings.method == "shuffled":
         yield _of_one_start(run), Choice("schedule.restarts", says)
         return
-    once = replace(run, settings=replace(run.settings, restarts=1))
+    once = replace(run, settings=together)
     yield once, Choice("schedule.restarts", says, "schedule.restarts=1")
+
+
+def _with_releases_once(run: PinnedRun) -> PinnedRun:
+    """Return all steps of all starts, with what is released besides as often as it is stated.
+
+    Nobody says whether each start released it.
+    """
+    settings = run.settings
+    if not settings.releases:
+        return run
+    if settings.steps is None or settings.method == "shuffled":
+        return replace(run, settings=replace(settings, releases=()), stands_for="least")
+    every = replace(settings, restarts=1, steps=settings.steps * settings.restarts, epochs=None)
+    return replace(run, settings=every)
 
 
 def renewals(run: PinnedRun, end: End) -> Iterator[Alternative]:

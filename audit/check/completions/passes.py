@@ -48,7 +48,8 @@ def _draws_of_an_epoch(run: PinnedRun, together: int) -> tuple[Fraction, Fractio
     if settings.batch is not None and size is not None:
         low = high = Fraction(size, settings.batch)
     else:
-        half = min(run.half_unit("sampling.rate"), 0.5 * rate)
+        # The rate may be pinned at either end of its digits, and agree at the other.
+        half = min(2.0 * run.half_unit("sampling.rate"), 0.5 * rate)
         # A quotient of floats can lie next to a whole number of batches.
         low = Fraction(1.0 / (rate + half) * (1.0 - 1e-9)) * min(Fraction(1), share)
         high = Fraction(1.0 / (rate - half) * (1.0 + 1e-9)) * max(Fraction(1), share)
@@ -59,7 +60,8 @@ def _draws_of_an_epoch(run: PinnedRun, together: int) -> tuple[Fraction, Fractio
 def rates_of_steps(run: PinnedRun, low: float, high: float) -> tuple[float, float]:
     """Return the least and the largest rate of a range at which stated steps are stated epochs.
 
-    With k = floor(1 / rate) batches, e epochs are from floor(e k) to ceil(e (k + 1)) steps.
+    With k = floor(1 / rate) batches, e epochs are from floor(e k) to ceil(e (k + 1)) steps.  Where
+    no rate of the range is among these, all of it is left.
     """
     settings = run.settings
     steps, epochs = settings.steps, settings.epochs
@@ -70,10 +72,11 @@ def rates_of_steps(run: PinnedRun, low: float, high: float) -> tuple[float, floa
     if settings.method == "full" or settings.records_per_epoch is not None:
         return low, high
     half, passes = Fraction(run.half_unit("schedule.epochs")), Fraction(repr(epochs))
+    least, most = low, high
     if passes > half:
         most_batches = math.ceil(Fraction(steps + 1) / (passes - half)) - 1
-        low = max(low, (1.0 - ROUNDING) / (most_batches + 1))
+        least = max(low, (1.0 - ROUNDING) / (most_batches + 1))
     fewest_batches = math.floor(Fraction(steps - 1) / (passes + half))
     if fewest_batches > 0:
-        high = min(high, (1.0 + ROUNDING) / fewest_batches)
-    return (low, high) if low <= high else (high, low)
+        most = min(high, (1.0 + ROUNDING) / fewest_batches)
+    return (least, most) if least <= most else (low, high)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
+from fractions import Fraction
 from typing import Final
 
 from ...description.printed_number import half_unit_of
@@ -207,9 +208,11 @@ def batches_of_the_rate(run: PinnedRun) -> tuple[int, ...]:
         size, drawn = settings.rate * run.population, several * settings.batch
         if abs(size - drawn) <= PASSES_TOLERANCE * size:
             return (1,)
-    if run.several_starts:
-        return 1, several
-    agreeing = tuple(each for each in (1, several) if steps_agree(run, each))
+    # Where each start made the steps, the epochs are its own, or those of all.
+    starts = {Fraction(1), Fraction(settings.restarts)}
+    agreeing = tuple(
+        each for each in (1, several) if any(steps_agree(run, each, times) for times in starts)
+    )
     return agreeing or (1, several)
 
 
