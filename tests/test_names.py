@@ -12,6 +12,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Final
 
+from privplan.fl.declarations.declaration import PRIVPLAN_PACKAGE
 from privplan.fl.declarations.registry import declared
 
 from .cases import for_each
@@ -49,7 +50,9 @@ def folders() -> set[str]:
 
 def pattern() -> re.Pattern[str]:
     """Return what finds a name of a system, of its table, or of its folder."""
-    special = sorted(set(declared()) - ORDINARY_WORDS, key=len, reverse=True)
+    # Not those that other tests of the process declare.
+    systems = {name for name, each in declared().items() if each.package == PRIVPLAN_PACKAGE}
+    special = sorted(systems - ORDINARY_WORDS, key=len, reverse=True)
     names = "|".join(map(re.escape, special))
     system_folders = "|".join(sorted(folders()))
     quoted = rf"[\"'](?:{system_folders})[\"']"

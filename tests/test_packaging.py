@@ -36,6 +36,8 @@ LIBRARIES = {
     "opacus": "opacus",
     "opacus_canaries": "opacus",
     "opacus_observer": "opacus",
+    "jax_batches": "jax_privacy",
+    "jax_mechanism": "jax_privacy",
     "jax_privacy": "jax_privacy",
     "flower": "flwr",
     "flower_observer": "flwr",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -14,13 +16,14 @@ from typer.testing import CliRunner
 
 from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput
+from privplan.audit.budget_service import app as service_app
 from privplan.audit.budget_service import audit_limits, claiming, replayed
 from privplan.audit.budget_service import witness as witnessing
 from privplan.audit.budget_service.audit_limits import AuditLimits
 from privplan.audit.budget_service.audited import audit_history
 from privplan.audit.budget_service.daily_limits import DailyLimits
 from privplan.audit.budget_service.database import Database
-from privplan.audit.budget_service.large_bodies import LARGE_BYTES
+from privplan.audit.budget_service.large_bodies import LARGE_BYTES, LargeBodies
 from privplan.audit.budget_service.names import Refusal
 from privplan.audit.budget_service.rotation import require_key
 from privplan.audit.budget_service.service import LedgerService
@@ -155,8 +158,20 @@ def test_a_ledger_of_before_counts_from_now_on(tmp_path: Path) -> None:
     service.close()
 
 
-def test_a_holder_has_one_large_body_at_a_time(service: LedgerService) -> None:
+def test_a_holder_has_one_large_body_at_a_time(
+    service: LedgerService, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Others, and its own small ones, are answered meanwhile."""
+    begun = threading.Event()
+
+    class Noted(LargeBodies):
+        @contextmanager
+        def turn(self, holder: str) -> Iterator[None]:
+            with super().turn(holder):
+                begun.set()
+                yield
+
+    monkeypatch.setattr(service_app, "LargeBodies", Noted)
     ledger = Ledger(service)
     tokens = {name: token(service, name, "analyst") for name in ("mallory", "alice")}
     claim = {"data_set": ledger.name, "project": "x", "event": SMALL.to_json()}
@@ -171,6 +186,8 @@ def test_a_holder_has_one_large_body_at_a_time(service: LedgerService) -> None:
         )
         with socket.create_connection((parts.hostname or "", parts.port or 0)) as slow:
             slow.sendall(head.encode() + b" " * (LARGE_BYTES + 2**14))
+            # Not before the service has begun to read it, or it would be the second one itself.
+            assert begun.wait(60)
             _ask(mallory, {**large, "project": "y"}, until="429")
             assert mallory.post("/v1/claims", claim)["state"] == "claimed"
             assert alice.post("/v1/claims", large)["state"] == "claimed"

@@ -47,7 +47,7 @@ from .certificate import (
     wide_interval_warnings,
 )
 
-MOST_LOSS: Final = 1e7
+MOST_LOSS: Final = 1e9
 """About the largest epsilon that is looked for on a grid; beyond that Renyi bounds are as good."""
 
 MAX_GRIDS_PER_DIRECTION: Final = 12

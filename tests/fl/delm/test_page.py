@@ -1,4 +1,4 @@
-"""The README's section on DELM: its file, its epsilons and its accuracies are what comes out."""
+"""The page on DELM: its file, its epsilons and its accuracies are what comes out."""
 
 from __future__ import annotations
 
@@ -19,12 +19,7 @@ from privplan.accountant.sensitivity import wishart
 from privplan.accountant.sensitivity.functional import Objective, delta_as_published, sensitivity
 
 ROOT: Final = Path(privplan.__file__).parent
-SECTION: Final = (
-    (ROOT / "README.md")
-    .read_text(encoding="utf-8")
-    .split("## DELM in ten lines\n")[1]
-    .split("\n## ")[0]
-)
+SECTION: Final = (ROOT / "docs" / "how-to" / "objectives.md").read_text(encoding="utf-8")
 EXAMPLE: Final[dict[str, Any]] = tomllib.loads((ROOT / "examples" / "delm.toml").read_text())
 
 
