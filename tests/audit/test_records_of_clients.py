@@ -295,3 +295,13 @@ def test_a_user_joins_no_more_steps_than_its_client(more: dict[str, Any]) -> Non
     result = of(1.0, clients_rate=0.1, **facts, **more)
     covered(result, truth(2.0, 0.1 * float(more["rate"]), 10))
     assert ends(result)[1] <= truth(2.0, 0.1, 10) * (1.0 + WITHIN)
+
+
+def test_where_silos_are_counted_they_may_be_the_clients_around_draws_of_users() -> None:
+    facts = {"unit": "user", "users": 1000, "silos": 10, "rate": 0.5, "clients_rate": 0.1}
+    facts |= {"noise_multiplier": 2.0, "steps": 10, "sampled": "users"}
+    _, upper = ends(of(0.8, **facts))
+    # A silo that is seen to take part in every round hides nothing of who is drawn inside.
+    assert upper >= truth(2.0, 0.5, 10) * (1.0 - WITHIN)
+    _, told = ends(of(0.8, **{key: facts[key] for key in facts if key != "silos"}))
+    assert told < upper

@@ -30,6 +30,7 @@ def at_higher_rate(run: PinnedRun) -> PinnedRun:
     if clients is None:
         return run
     are_users = settings.unit == "user" and settings.method == "poisson" and run.own_draws == 1
+    are_users &= settings.silos is None  # which may be the clients, with users drawn inside
     phases = tuple(
         replace(p, rate=clients if are_users else max(p.rate, clients)) for p in settings.phases
     )
