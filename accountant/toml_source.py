@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +17,11 @@ from .regular_file import first_bytes
 MAX_TOML_BYTES: Final = 1024 * 1024
 """Most bytes that are read as a configuration or a plan."""
 
+YAML_LINE: Final = re.compile(r"---\s*$|\s*(- )?[\w-]+:(\s.*)?$|\s*- ")
+"""A line of a small YAML file: a key with a colon, or an item of a list."""
+
+TOML_LINES: Final = "a table is [name], and a key is key = value."
+
 WHY_NAMES_ARE_CLOSED: Final = "A misspelt name would silently change a number."
 
 
@@ -26,6 +33,20 @@ def toml_tables(content: bytes) -> dict[str, Any]:
     import tomllib
 
     return tomllib.loads(content.decode("utf-8-sig"))
+
+
+def other_format(text: str) -> str:
+    """Return which other format a text has, JSON or YAML; empty for none of these.
+
+    >>> other_format('{"run": {"system": "disco"}}'), other_format("run:\\n  system: disco")
+    ('JSON', 'YAML')
+    """
+    with contextlib.suppress(ValueError, RecursionError):
+        if isinstance(json.loads(text), (dict, list)):
+            return "JSON"
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    keys = [line for line in lines if YAML_LINE.match(line)]
+    return "YAML" if lines and len(keys) == len(lines) else ""
 
 
 def toml_text(text: str) -> str:
@@ -67,6 +88,10 @@ class TomlReader:
         except UnicodeDecodeError:
             raise self.refusal("is not UTF-8 text", "TOML is UTF-8.", "Save it so.") from None
         except (ValueError, RecursionError) as error:  # also for an integer of too many digits
+            other = other_format(content.decode("utf-8-sig"))
+            if other:
+                step = f"Write it as TOML: {TOML_LINES}"
+                raise self.refusal(f"is {other}, and not TOML", self.reason, step) from None
             raise self.refusal("is not TOML", f"{error}.", "Correct the line.") from None
 
     def unknown(self, what: str, word: str, known: Collection[str]) -> InvalidInput:

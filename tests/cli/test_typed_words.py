@@ -111,3 +111,18 @@ def test_python_runs_the_package(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=True)
     assert "calibrate" in done.stdout
     assert "--show-completion" in done.stdout
+
+
+@for_each(
+    ("content", "says"),
+    [
+        ("run:\n  system: disco\ndata:\n  name: digits\n", "is YAML, and not TOML"),
+        ("---\n# a run\nrun:\n  - one\n", "is YAML, and not TOML"),
+        ('{"run": {"system": "disco"}}', "is JSON, and not TOML"),
+        ("[run]\nsystem = disco\n", "is not TOML"),
+        ("[run\n", "is not TOML"),
+    ],
+)
+def test_another_format_is_recognised_as_such(refused: Refused, content: str, says: str) -> None:
+    Path("run.cfg").write_text(content)
+    assert says in refused("run", "run.cfg", "--dry-run")
