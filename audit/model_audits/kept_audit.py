@@ -20,6 +20,7 @@ from .audit_chain import (
     FAILURE,
     MODEL,
     RESULT,
+    RESUME,
     AuditLine,
     BadAuditLine,
     opened_items,
@@ -51,6 +52,11 @@ class KeptLog:
     def checked(self) -> str:
         """What the log was checked against."""
         return "chain only" if self.anchor is None else "chain and head"
+
+    @property
+    def resumed(self) -> int:
+        """How often the audit went on after it had been cut off."""
+        return sum(line.kind == RESUME for line in self.lines)
 
     @property
     def failures(self) -> int:

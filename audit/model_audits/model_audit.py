@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ...accountant import validate
-from ...accountant.arrays import BoolArray, FloatArray
+from ...accountant.arrays import BoolArray, FloatArray, IntArray
 from ...accountant.errors import InvalidInput, MissingExtra
 from ...fl.log.append_file import new_folder
 from ..shadows.replicas import Executor, JoblibExecutor, SerialExecutor
@@ -173,7 +173,7 @@ def audit_model(
         count = validate.count(processes=processes)
         runs = SerialExecutor() if count == 1 else JoblibExecutor(count)
     with AuditChain.open(path) as chain:
-        facts = _require_same(path, chain, plan, scored, inside, scores)
+        facts = _require_same(path, chain, plan, scored, unit, inside, scores)
         if chain.lines[-1].kind != RESULT:
             _train(path, chain, plan, facts, train, scored, runs, progress)
         table = [
@@ -261,6 +261,7 @@ def _require_same(
     chain: AuditChain,
     plan: AuditPlan,
     scored: tuple[AuditedRecords, ...],
+    unit: IntArray,
     members: BoolArray | None,
     scores: FloatArray | None,
 ) -> AuditFacts:
@@ -285,6 +286,8 @@ def _require_same(
             raise _another(path, f"its plan says another `{name}`")
     if facts.digest != " ".join(each.digest() for each in scored):
         raise _another(path, "it is of other data")
+    if not np.array_equal(facts.unit, unit):
+        raise _another(path, "it is of other `user`")
     same = (facts.members is None) == (members is None)
     if facts.members is not None and members is not None:
         same = np.array_equal(facts.members, members)

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...accountant.arrays import FloatArray, IntArray
 from ...accountant.errors import InvalidInput, kind_of
@@ -80,16 +81,33 @@ class AuditedRecords:
         return np.asarray(mean)
 
     def digest(self) -> str:
-        """Return a digest of labels, and of features that are numbers, in hex.  It is private."""
+        """Return a digest of labels and features, in hex.  It is private.
+
+        Features that are neither numbers, texts nor a sparse matrix stand in it as they are
+        printed, but for objects whose print is their place in memory.
+        """
         seen = hashlib.sha256(repr(np.asarray(self.labels).tolist()).encode())
-        try:
-            table = np.asarray(self.features)
-        except (TypeError, ValueError, RuntimeError):  # rows of unequal length, a device's memory
-            return seen.hexdigest()
-        if table.dtype.kind in "biuf":
-            seen.update(f"{table.dtype.str}{table.shape}".encode())
-            seen.update(np.ascontiguousarray(table).tobytes())
+        for part in _parts_of(self.features):
+            if part.dtype.kind in "biufUS":
+                seen.update(f"{part.dtype.str}{part.shape}".encode())
+                seen.update(np.ascontiguousarray(part).tobytes())
+            else:
+                printed = repr(part.tolist())
+                seen.update(b"" if " at 0x" in printed else printed.encode())
         return seen.hexdigest()
+
+
+def _parts_of(features: Any) -> tuple[NDArray[Any], ...]:
+    """Return the arrays that hold the features: of a sparse matrix its values and their places."""
+    if hasattr(features, "tocsr"):
+        rows = features.tocsr()
+        return np.asarray(rows.shape), rows.data, rows.indices, rows.indptr
+    try:
+        return (np.asarray(features),)
+    except (TypeError, ValueError, RuntimeError):  # rows of unequal length, a device's memory
+        whole = np.empty(1, dtype=object)
+        whole[0] = features
+        return (whole,)
 
 
 def refuse_shared_records(records: AuditedRecords, population: AuditedRecords) -> None:

@@ -81,7 +81,16 @@ class TrainingFacts:
     def ok(self) -> bool:
         """Whether nothing contradicts what is claimed, or what is proven of the description."""
         wrong = self.checked is not None and self.checked.verdict == "false"
-        return not (wrong or self.contradicts(self.claimed) or self.contradicts(self.proven))
+        others = self.contradicts(self.claimed) or self.contradicts(self.proven)
+        return not (wrong or others or self.contradicts_plan)
+
+    @property
+    def contradicts_plan(self) -> bool:
+        """Whether the guesses reject the claim that the plan fixed, whatever is described since."""
+        planned = self.audit.plan
+        return planned.claimed is not None and self.results.rejects(
+            planned.claimed, planned.delta, level=CONTRADICTED_AT
+        )
 
     @property
     def records_trained(self) -> int:

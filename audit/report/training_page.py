@@ -83,6 +83,9 @@ def training_verdict(facts: TrainingFacts) -> tuple[str, str]:
             "What was measured contradicts what is proven of the description: the code that ran "
             "is not the training that was described.",
         )
+    if facts.contradicts_plan:
+        claim = _epsilon(as_given(facts.audit.plan.claimed or 0.0), facts.audit.plan.delta)
+        return "bad", f"What was measured contradicts the claim that the plan fixed: {claim}."
     rare = ""
     if facts.unusual(facts.claimed) or facts.unusual(facts.proven):
         rare = " What was measured is unusual, which is no accusation."
@@ -91,6 +94,8 @@ def training_verdict(facts: TrainingFacts) -> tuple[str, str]:
         return word, f"{headline(facts.checked).rstrip('.')}.{rare}"
     if facts.results.conclusion == "leak":
         return "open", f"Models of this training tell who was in it.{rare}"
+    if rare:
+        return "open", rare.strip()
     return "none", f"Nothing was found, which proves nothing.{rare}"
 
 

@@ -98,13 +98,14 @@ def _of_training(asked: ReportRequest, out: Path) -> Report:
     if anchored["public_key"] is not None:
         raise InvalidInput(
             "`public_key` is given, and audits of trainings are not signed.",
-            "A plan's head that was kept elsewhere shows that nothing was chosen afterwards.",
+            "A plan's head that was kept elsewhere shows that coins and plan are those of before.",
             "Give --head.",
         )
     facts = read_training(asked.folder, asked.check or (), expected_head=anchored["expected_head"])
     with naming_install_command("report"):
         page = pages.render_training(facts)
-    _write(out, page)
+    # What is sealed in the folder stands in the page.
+    _write(out, page, private=not facts.audit.plan.public)
     rows = [
         ("report", str(out)),
         ("verdict", pages.training_verdict(facts)[1]),
@@ -218,12 +219,12 @@ def _require_replaceable(out: Path) -> None:
     )
 
 
-def _write(out: Path, page: str) -> None:
+def _write(out: Path, page: str, *, private: bool = False) -> None:
     from ...accountant.errors import InvalidInput
     from ...fl.files import atomic
 
     try:
-        atomic.write(out, page.encode())
+        atomic.write(out, page.encode(), private=private)
     except OSError as error:
         raise InvalidInput(
             f"{out} cannot be written: {error.strerror}.",

@@ -7,8 +7,10 @@ from typing import Final
 from ..terminal.output import Report, plain, table
 
 TRAINING_ASSUMPTIONS: Final = (
-    "Whoever can write the whole log anew can choose plan and coins afterwards: that nothing was "
-    "chosen is shown by the plan's head, if it was kept elsewhere before the training (--head).",
+    "Whoever can write the whole log anew can choose plan and coins afterwards: that they are "
+    "those of before is shown by the plan's head, if it was kept elsewhere before the training "
+    "(--head).",
+    "That no model was trained again after a look at it, nothing shows.",
     "The result was not derived again: privplan report does that, from coins and scores.",
 )
 
@@ -49,9 +51,12 @@ def training_log(folder: str, expected_head: str | None) -> Report:
         rows.append(("anchor", f"line {log.anchor} has the expected head"))
     if log.failures:
         rows.append(("failures", f"{log.failures}: models kept their coins and seeds"))
+    if log.resumed:
+        rows.append(("resumed", f"{log.resumed}: finished models stayed, if nobody deleted them"))
     return Report(
         result={
             "records": len(log.lines),
+            "resumed": log.resumed,
             "head": head,
             "plan_head": plan_head,
             "complete": log.finished,

@@ -9,11 +9,13 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable
+from copy import copy
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 
 import privplan as pp
 from privplan.accountant.arrays import FloatArray, IntArray
@@ -266,7 +268,7 @@ def test_a_training_that_fails_keeps_its_coins_and_its_seed(tmp_path: Path) -> N
     assert "forty" not in str(raised.value)
     audited(folder, failing)
     assert seen[3] == seen[4]
-    assert read_audit(folder).failures == 1
+    assert (read_audit(folder).failures, read_audit(folder).resumed) == (1, 1)
     assert "forty" not in (folder / AUDIT_LOG).read_text()
 
 
@@ -283,6 +285,29 @@ def test_an_audit_goes_on_as_it_began(tmp_path: Path, changed: tuple[str, Any], 
     audited(tmp_path / "a")
     with pytest.raises(InvalidInput, match=why):
         audited(tmp_path / "a", **dict([changed]))
+
+
+def test_users_that_are_others_are_no_going_on(tmp_path: Path) -> None:
+    folder, user = tmp_path / "a", np.arange(RECORDS) // 3
+    audited(folder, user=user, guesses=15)
+    with pytest.raises(InvalidInput, match="other `user`"):
+        audited(folder, user=np.arange(RECORDS) % (RECORDS // 3), guesses=15)
+
+
+@for_each(
+    "one, other",
+    [
+        (csr_matrix(np.eye(4)), csr_matrix(2.0 * np.eye(4))),
+        (csr_matrix(np.eye(4)), csr_matrix(np.eye(4)[::-1])),
+        (["a", "b", "c", "d"], ["a", "b", "c", "e"]),
+        ([[1], [2, 3], [4], [5]], [[1], [2, 3], [4], [6]]),
+        ([{"age": 1}] * 4, [{"age": 2}] * 4),
+    ],
+)
+def test_features_of_every_form_stand_in_the_digest(one: Any, other: Any) -> None:
+    labels = np.arange(4)
+    assert AuditedRecords(one, labels).digest() == AuditedRecords(copy(one), labels).digest()
+    assert AuditedRecords(one, labels).digest() != AuditedRecords(other, labels).digest()
 
 
 # --- who reads it ---------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,17 @@ def test_claimed_proven_and_measured_stand_on_one_page(
     assert code in (None, done.code)
     assert ("The description is of 900 records" in page) == ("records" in said)
     assert "Does the training tell who was in it?" in page
+
+
+def test_the_claim_of_the_plan_stands_whatever_is_described_later(run: Any, tmp_path: Path) -> None:
+    audited(tmp_path / "b", guesses=60, shadows=16, claimed=0.1)
+    Path("later.toml").write_text("[data]\nrecords = 80\n")
+    for described_later in ("later.toml", described(unit="user")):
+        done = run("report", str(tmp_path / "b"), "--check", described_later, "-o", "page.html")
+        assert done.code == 1
+        assert "contradicts the claim that the plan fixed: epsilon 0.1" in done.out
+    # What is sealed in the folder stands in the page.
+    assert stat.S_IMODE(Path("page.html").stat().st_mode) == 0o600
 
 
 def test_without_a_description_the_audit_stands_alone(run: Any, audit: Path) -> None:
