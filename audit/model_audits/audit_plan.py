@@ -185,7 +185,7 @@ class AuditFacts:
             inside = np.unpackbits(packed)[: models * units].astype(bool).reshape(models, units)
             seen, members = facts["blind"], facts["members"]
             unit = np.array(facts["unit"], np.int64)
-            if unit.ndim != 1 or len(np.unique(unit)) != units or unit.max() != units - 1:
+            if unit.ndim != 1 or not np.array_equal(np.unique(unit), np.arange(units)):
                 raise ValueError
             if members is not None and len(members) != len(unit):
                 raise ValueError
@@ -198,7 +198,7 @@ class AuditFacts:
                 None if members is None else np.array(members, bool),
                 None if seen is None else BlindResult(Area(*map(float, seen[:3])), bool(seen[3])),
             )
-        except (KeyError, TypeError, ValueError, IndexError):
+        except (KeyError, TypeError, ValueError, IndexError, OverflowError):
             raise InvalidInput(
                 "What the audit sealed does not fit its plan.",
                 next_step="Take the folder from a copy that nobody has touched.",

@@ -158,8 +158,10 @@ def _refuse_same_models(scores: FloatArray) -> None:
         raise InvalidInput(
             f"`train` ignores its indices: {rows - different} of {rows} models are copies of "
             "others.",
-            "Shadows that do not differ say nothing of who was in them.",
-            "Train on the records that `indices` name, with the seed that is given.",
+            "Shadows that do not differ say nothing of who was in them; scores that are labels "
+            "alone can coincide as well.",
+            "Train on the records that `indices` name, with the seed that is given, and give "
+            "scores that are finer than labels, such as probabilities.",
         )
 
 

@@ -89,8 +89,9 @@ def read_log(folder: str | Path, *, expected_head: str | None = None) -> KeptLog
         )
     plan = AuditPlan.from_json(lines[0].record)
     if lines[-1].kind == RESULT:
-        trained = {line.record.get("model") for line in lines if line.kind == MODEL}
-        if trained != set(range(plan.models)):
+        trained = [line.record.get("model") for line in lines if line.kind == MODEL]
+        numbers = {each for each in trained if isinstance(each, int)}
+        if numbers != set(range(plan.models)) or len(trained) != plan.models:
             raise BadAuditLine(
                 path / AUDIT_LOG, len(lines), "there is a result, and not all models were trained"
             )

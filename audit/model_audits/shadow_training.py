@@ -74,7 +74,7 @@ def score_file(folder: Path, model: int | str) -> Path:
 def write_scores(path: Path, scores: FloatArray) -> None:
     """Put a model's scores on the disk, for the owner's eyes only."""
     buffer = io.BytesIO()
-    np.save(buffer, np.asarray(scores, np.float64), allow_pickle=False)
+    np.save(buffer, np.asarray(scores, "<f8"), allow_pickle=False)
     try:
         atomic.write(path, buffer.getvalue(), private=True)
     except OSError as error:
@@ -86,19 +86,34 @@ def write_scores(path: Path, scores: FloatArray) -> None:
 
 
 def read_scores_of(path: Path, count: int) -> tuple[FloatArray, str]:
-    """Return a model's scores, (count,), and the digest of their file."""
+    """Return a model's scores, (count,), and the digest of their file.
+
+    A file is read as it was written, by its one possible header, and no other `.npy` file.
+    """
+    header = _header(count)
     try:
-        content = regular_content(path, MAX_SCORE_BYTES, within=path.parent)
-        scores = np.load(io.BytesIO(content), allow_pickle=False)
-    except (OSError, ValueError, EOFError):
+        # Not by a link in the place of the folder of scores either.
+        content = regular_content(path, MAX_SCORE_BYTES, within=path.parent.parent)
+    except (OSError, ValueError):
+        content = b""
+    if not content.startswith(header) or len(content) != len(header) + 8 * count:
         raise InvalidInput(
-            f"{path} cannot be read as scores.",
+            f"{path} cannot be read as scores of {count} records.",
             "An audit keeps what each model says of the records.",
             "Take the folder from a copy that nobody has touched.",
-        ) from None
-    if scores.dtype != np.float64 or scores.shape != (count,) or not np.isfinite(scores).all():
+        )
+    scores = np.frombuffer(content, "<f8", offset=len(header)).astype(np.float64)
+    if not np.isfinite(scores).all():
         raise InvalidInput(f"{path} must hold {count} finite numbers.")
     return scores, hashlib.sha256(content).hexdigest()
+
+
+def _header(count: int) -> bytes:
+    """Return the header of the file of so many scores."""
+    buffer = io.BytesIO()
+    about = {"descr": "<f8", "fortran_order": False, "shape": (count,)}
+    np.lib.format.write_array_header_1_0(buffer, about)
+    return buffer.getvalue()
 
 
 def finished_models(folder: Path, models: int) -> list[int]:

@@ -24,12 +24,16 @@ from privplan.audit.attack_methods.membership.evidence import Evidence
 from privplan.audit.attack_methods.membership.trials import Trials
 from privplan.audit.model_audits import audit_plan
 from privplan.audit.model_audits.audit_chain import AUDIT_LOG, AuditChain, read_lines
-from privplan.audit.model_audits.audit_plan import drawn_design, drawn_seeds
+from privplan.audit.model_audits.audit_plan import AuditFacts, drawn_design, drawn_seeds
 from privplan.audit.model_audits.kept_audit import read_audit
 from privplan.audit.model_audits.model_audit import ModelAudit
 from privplan.audit.model_audits.model_scores import AuditedRecords
 from privplan.audit.model_audits.pooled_targets import pooled_trials
-from privplan.audit.model_audits.shadow_training import TrainingProgress, score_file
+from privplan.audit.model_audits.shadow_training import (
+    TrainingProgress,
+    read_scores_of,
+    score_file,
+)
 from privplan.audit.shadows.design import Design
 from privplan.fl.log.hash_chain import LOG, chained
 from privplan.fl.log.sidecar import sealed_lines
@@ -384,6 +388,46 @@ def test_a_chain_that_is_written_anew_with_other_coins_has_another_head(tmp_path
     with pytest.raises(InvalidInput, match="No line has the expected head"):
         read_audit(tmp_path / "b", expected_head=audit.plan_head)
     assert read_audit(tmp_path / "b", expected_head=other.plan_head).checked == "chain and head"
+
+
+def npy(header: str) -> bytes:
+    text = header.encode() + b"\n"
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text
+
+
+HOSTILE_SCORES: dict[str, bytes] = {
+    "an archive": b"PK\x03\x04",
+    "a broken header": b"\x93NUMPY\x01\x00\x09\x00{'descr':",
+    "too large": npy(f"{{'descr': '<f8', 'fortran_order': False, 'shape': ({2**50},), }}"),
+    "objects": npy("{'descr': '|O', 'fortran_order': False, 'shape': (80,), }") + b"cos\nsystem\n",
+    "nothing": b"",
+}
+
+
+@for_each("content", list(HOSTILE_SCORES.values()), ids=list(HOSTILE_SCORES))
+def test_files_that_are_no_scores_are_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "scores").mkdir()
+    score_file(tmp_path, 0).write_bytes(content)
+    with pytest.raises(InvalidInput, match="cannot be read as scores"):
+        read_scores_of(score_file(tmp_path, 0), RECORDS)
+
+
+def test_a_folder_of_scores_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
+    audited(tmp_path / "a")
+    (tmp_path / "a" / "scores").rename(tmp_path / "elsewhere")
+    (tmp_path / "a" / "scores").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(InvalidInput, match="cannot be read as scores"):
+        read_audit(tmp_path / "a")
+
+
+def test_units_that_are_no_numbers_of_units_are_refused() -> None:
+    design = drawn_design(4, 6)
+    facts = AuditFacts(design, drawn_seeds(6), np.arange(4), 0, "d", None, None)
+    items = facts.to_items()
+    for unit in ([-1, 1, 2, 3], [10**30, 1, 2, 3], [0, 1, 2, 5], [[0, 1], [2, 3]], ["a"] * 4):
+        changed = {**items, "facts": {**items["facts"], "unit": unit}}
+        with pytest.raises(InvalidInput, match="does not fit its plan"):
+            AuditFacts.from_items(changed)
 
 
 def test_one_process_writes_a_folder(tmp_path: Path) -> None:
