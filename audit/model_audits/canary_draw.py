@@ -63,11 +63,18 @@ class DrawnCanaries(CanaryFolder):
         delta: float,
         claimed: float | None = None,
         event: ev.Event | None = None,
+        unit: str = "record",
         head: str | None = None,
     ) -> CanaryAudit:
         """Open the coins for these scores; see `score_canaries`."""
         return score_canaries(
-            self.folder, scores, delta=delta, claimed=claimed, event=event, head=head
+            self.folder,
+            scores,
+            delta=delta,
+            claimed=claimed,
+            event=event,
+            unit=unit,
+            head=head,
         )
 
 

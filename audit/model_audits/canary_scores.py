@@ -131,6 +131,18 @@ class CanaryAudit:
         }
 
 
+def _require_same_unit(claimed: str, drawn: str) -> None:
+    """Raise `InvalidInput` for a claim about another unit than coins were thrown for."""
+    validate.choice(("record", "user"), unit=claimed)
+    if claimed != drawn:
+        raise InvalidInput(
+            f"The claim is about one {claimed}, and a coin was thrown for each {drawn}.",
+            "A user of several records shows more than a record may, and a record less.",
+            f"Say unit {drawn} if the claim is about a {drawn}; or leave it out, and take the "
+            "bound alone.",
+        )
+
+
 def score_canaries(
     folder: str | Path,
     scores: Scores,
@@ -138,13 +150,15 @@ def score_canaries(
     delta: float,
     claimed: float | None = None,
     event: ev.Event | None = None,
+    unit: str = "record",
     head: str | None = None,
 ) -> CanaryAudit:
     """Open the coins of a folder for these scores, once, and return what they show.
 
     - `scores`: of every canary, in or out: by id, or in the order of the rows to score; the higher,
       the surer is the model of it.  The scores of a user's records are added.
-    - `claimed`: the epsilon that is claimed at `delta`; `event`: the claimed mechanism, all of it.
+    - `claimed`: the epsilon that is claimed at `delta`; `event`: the claimed mechanism, all of it;
+      `unit`: whom these are about, a record or a user.
     - `head`: a head of the manifest that was kept elsewhere.
 
     That they are opened, and for which scores, is on the disk before anything is shown.  Other
@@ -163,6 +177,8 @@ def score_canaries(
     with closing(canary_manifest.OpenManifest(Path(folder))) as opening:
         if head is not None:
             opening.manifest.require_head(head)
+        if claimed is not None or event is not None:
+            _require_same_unit(unit, str(opening.manifest.drawn["unit"]))
         canaries = CanaryFolder(Path(folder), opening.manifest)
         judge = _Judge.of(canaries, delta, claimed, event)
         score_content(canaries)

@@ -71,6 +71,10 @@ ClaimedEvent = Annotated[
         "EVENT.json", "The claimed mechanism, all of it: its trade-off curve too.", "--event"
     ),
 ]
+ClaimedUnit = Annotated[
+    str,
+    typer.Option(metavar="[record|user]", help="Whom --claim and --event are about."),
+]
 
 
 @options.option_group
@@ -98,6 +102,7 @@ class CanaryScoresRequest(OutputOptions):
     delta: Delta
     claim: Claim = None
     event: ClaimedEvent = None
+    unit: ClaimedUnit = "record"
     head: ExpectedHead = None
 
 
@@ -194,6 +199,7 @@ def score(_: typer.Context, asked: CanaryScoresRequest) -> Report:
         delta=asked.delta,
         claimed=asked.claim,
         event=event,
+        unit=options.word(("record", "user"), unit=asked.unit),
         head=normalised_head(asked.head),
     )
     return Report(

@@ -418,3 +418,16 @@ def test_mechanisms_that_keep_their_claim_are_seldom_above_it(
     assert stats.binom.sf(accused - 1, 300, 1e-3) > 1e-6
     # Randomized response is at its claim, so that it uses the level; noise is far below it.
     assert (above > 0) == (mechanism is randomized_response)
+
+
+def test_a_claim_about_records_is_not_judged_by_coins_of_users(tmp_path: Path) -> None:
+    drawn = drawn_into(tmp_path / "c", 60, kind="users", records_each=3)
+    scores = np.random.default_rng(5).random(180)
+    about: list[dict[str, Any]] = [{"claimed": 1.0}, {"event": EVENT}]
+    for claim in about:
+        with pytest.raises(InvalidInput, match="a coin was thrown for each user"):
+            drawn.score(scores, delta=DELTA, **claim)
+    with pytest.raises(InvalidInput, match="unit"):
+        drawn.score(scores, delta=DELTA, claimed=1.0, unit="silo")
+    # Nothing was opened by these.
+    assert drawn.score(scores, delta=DELTA, claimed=9.0, unit="user").unit == "user"
