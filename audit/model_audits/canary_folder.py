@@ -120,7 +120,16 @@ class CanaryFolder:
         path = self.folder / REMOVE
         if not self.manifest.drawn["removed"]:
             return np.zeros(0, np.int64)
-        return np.loadtxt(path, np.int64, skiprows=1, ndmin=1)
+        try:
+            content = regular_content(path, MOST_TABLE_BYTES, within=self.folder)
+            _, *rows = content.decode("ascii").split()
+            return np.array([int(row) for row in rows], np.int64)
+        except (OSError, ValueError, OverflowError):
+            raise InvalidInput(
+                f"{path} cannot be read as rows that leave the data.",
+                "Originals of wrong labels would stay in the training.",
+                "Draw canaries anew.",
+            ) from None
 
     def _table(self, stem: str) -> dict[str, NDArray[Any]]:
         suffix = str(self.manifest.drawn["suffix"])

@@ -60,6 +60,7 @@ from .score_audit import GUESSES
 from .score_tables import score_tables
 from .shadow_training import (
     GIVEN,
+    SCORES,
     Train,
     TrainingProgress,
     finished_models,
@@ -266,6 +267,12 @@ def _require_same(
     scores: FloatArray | None,
 ) -> AuditFacts:
     """Return what was fixed beforehand; raise `InvalidInput` for an audit of something else."""
+    if (path / SCORES).is_symlink():
+        raise InvalidInput(
+            f"{path / SCORES} is a link.",
+            "What models say is kept inside of the folder of their audit, for its owner alone.",
+            "Take the folder from a copy that nobody has touched.",
+        )
     if not chain.lines:
         raise InvalidInput(
             f"{path} holds an audit that was cut off before its plan was written.",

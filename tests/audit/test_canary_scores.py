@@ -431,3 +431,17 @@ def test_a_claim_about_records_is_not_judged_by_coins_of_users(tmp_path: Path) -
         drawn.score(scores, delta=DELTA, claimed=1.0, unit="silo")
     # Nothing was opened by these.
     assert drawn.score(scores, delta=DELTA, claimed=9.0, unit="user").unit == "user"
+
+
+def test_rows_that_leave_the_data_are_read_from_the_folder_alone(tmp_path: Path) -> None:
+    drawn = drawn_into(tmp_path / "c", 60, kind="wrong-label")
+    assert len(drawn.removed) > 0
+    file = drawn.folder / "remove.csv"
+    (tmp_path / "elsewhere").write_text("a secret of somebody\n")
+    file.unlink()
+    with pytest.raises(InvalidInput, match="cannot be read as rows"):
+        _ = drawn.removed
+    file.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(InvalidInput, match="cannot be read as rows") as refusal:
+        _ = drawn.removed
+    assert "secret" not in str(refusal.value)

@@ -418,6 +418,8 @@ def test_a_folder_of_scores_that_is_a_link_is_not_followed(tmp_path: Path) -> No
     (tmp_path / "a" / "scores").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(InvalidInput, match="cannot be read as scores"):
         read_audit(tmp_path / "a")
+    with pytest.raises(InvalidInput, match="is a link"):
+        audited(tmp_path / "a")
 
 
 def test_units_that_are_no_numbers_of_units_are_refused() -> None:
