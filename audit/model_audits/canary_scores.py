@@ -138,8 +138,8 @@ def _require_same_unit(claimed: str, drawn: str) -> None:
         raise InvalidInput(
             f"The claim is about one {claimed}, and a coin was thrown for each {drawn}.",
             "A user of several records shows more than a record may, and a record less.",
-            f"Say unit {drawn} if the claim is about a {drawn}; or leave it out, and take the "
-            "bound alone.",
+            f"Say --unit {drawn} if the claim is about that; or leave it out, and take the bound "
+            "alone.",
         )
 
 
