@@ -61,13 +61,19 @@ def whole(folder: Path, checkout: Path) -> None:
     import privplan
 
     floors = ("accountant", "audit", "fl", "cli")
-    kinds = (".py", ".j2", ".txt")
+    kinds = (".py", ".j2", ".txt", ".css")
     wanted = {
         path.relative_to(checkout)
         for floor in floors
         for path in (checkout / floor).rglob("*")
         if path.suffix in kinds
-    } | {Path("__init__.py"), Path("py.typed")}
+    }
+    wanted |= {Path("__init__.py"), Path("__main__.py"), Path("py.typed")}
+    wanted |= {
+        path.relative_to(checkout)
+        for path in (checkout / "examples").rglob("*")
+        if path.is_file() and path.suffix != ".pyc"
+    }
     packed = {
         path.relative_to(folder)
         for path in folder.rglob("*")

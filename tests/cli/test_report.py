@@ -75,7 +75,7 @@ def test_a_failed_write_leaves_the_page_that_was_there(
 ) -> None:
     Path("report.html").write_text("older")
 
-    def full(*_: Any) -> None:
+    def full(*_: Any, **__: Any) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(atomic, "write", full)
