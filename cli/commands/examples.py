@@ -42,7 +42,11 @@ def examples(_: typer.Context, asked: ExamplesRequest) -> Report:
         shutil.copytree(EXAMPLES, folder, ignore=shutil.ignore_patterns("__pycache__"))
     except OSError as error:
         raise InvalidInput(f"{folder} cannot be written: {error.strerror}.") from None
-    names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.toml"))
+    names = sorted(
+        path.relative_to(folder).as_posix()
+        for path in folder.rglob("*.toml")
+        if "[run]" in path.read_text(encoding="utf-8")  # others are schemas, and a Flower app
+    )
     rows = [
         ("written", str(folder)),
         *(("" if n else "runs", name) for n, name in enumerate(names)),

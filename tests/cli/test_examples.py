@@ -25,6 +25,9 @@ def test_examples_are_written_once(run: Run, refused: Refused) -> None:
     written = {path.relative_to("mine") for path in Path("mine").rglob("*") if path.is_file()}
     there = {path.relative_to(EXAMPLES) for path in EXAMPLES.rglob("*") if path.is_file()}
     assert written == {path for path in there if "__pycache__" not in path.parts}
+    runs = run("examples", "others", "--json").json["result"]["configurations"]
+    assert {"breast-cancer.toml", "hospitals/run.toml"} <= set(runs)
+    assert not {"hospitals/schema.toml", "flower/pyproject.toml"} & set(runs)
     assert "breast-cancer.toml" in outcome.out
     assert "mine is there already" in refused("examples", "mine")
 

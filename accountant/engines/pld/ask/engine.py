@@ -95,8 +95,8 @@ class PldEngine:
     def epsilon(self, composition: Composition, delta: float, neighbours: Neighbours) -> Answer:
         """Return bounds on the smallest epsilon at which `composition` is (epsilon, delta)-DP.
 
-        Raises `Unsupported` for leaves without a dominating pair here, and below
-        `MIN_CERTIFIED_DELTA`.
+        Raises `Unsupported` for leaves without a dominating pair here, below
+        `MIN_CERTIFIED_DELTA`, and where epsilon would be beyond about `MOST_LOSS`.
         """
         if participation(composition) <= delta:
             return Answer(Bounds.exactly(0.0), participation_steps(composition, neighbours))
